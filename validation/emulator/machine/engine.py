@@ -1,0 +1,201 @@
+"""Runs a chunk of waves: all waves at one program counter step together, one NumPy expression an instruction.
+
+Scheduling inside a chunk: the group with the lowest program counter runs until it reaches another group (and merges),
+a divergent branch, a barrier or its end. Loops that only poll memory make no progress; then the group that has waited
+longest runs, and a chunk that makes none at all yields, so that kernels which spin on a flag of another workgroup end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelFault
+from .bind import Step
+from .waves import FloatMode, Waves
+
+RUN, AT_BARRIER, DONE = 0, 1, 2
+_NEVER = 1 << 60
+#: Backward branches without a change of memory, barrier or end after which a waiting group gets its turn.
+FAIRNESS = 64
+#: The same for the whole chunk, after which it yields to other chunks.
+PATIENCE = 1024
+
+StepsFor = Callable[[FloatMode], Sequence[Step]]
+
+
+class Outcome(Enum):
+    FINISHED = "finished"
+    YIELDED = "yielded"
+
+
+class Chunk:
+    """Waves of one or more whole workgroups with their program. ``hits[pc]`` counts wave-instructions."""
+
+    def __init__(self, waves: Waves, steps_for: StepsFor, entry: int, hits: list[int]) -> None:
+        self.w = waves
+        self.steps_for = steps_for
+        self.steps = steps_for(waves.mode)
+        self.mode = waves.mode
+        self.hits = hits
+        self.state = np.full(waves.count, RUN, np.int8)
+        self.pc = waves.pc
+        self.pc[:] = entry
+        #: waves of one key may step together; the MODE register and the schedule set it
+        self.key = np.zeros(waves.count, np.int64)
+        self.modes: dict[int, FloatMode] = {0: waves.mode}
+        self.last_turn = np.zeros(waves.count, np.int64)
+        self.turn = 0
+        self.idle = 0
+        self.seen_changes = -1
+        self.groups = int(waves.ident.group.max()) + 1
+
+    # -- picking -------------------------------------------------------------------------------------------------------
+    def run(self) -> Outcome:
+        """Run until every wave has ended, or yield when nothing but polling happens."""
+        self.idle = 0
+        while True:
+            live = self.state == RUN
+            if not live.any():
+                if (self.state == DONE).all():
+                    return Outcome.FINISHED
+                raise KernelFault("waves wait at a barrier that no running wave can reach")
+            pc, sel, limit = self._pick(live)
+            self.w.select(None if len(sel) == self.w.count else sel)
+            self._use_mode(int(self.key[sel[0]]))
+            if not self._group(pc, limit):
+                return Outcome.YIELDED
+
+    def _pick(self, live: Any) -> tuple[int, Any, int]:
+        self.turn += 1
+        pcs = self.pc[live]
+        pc = int(pcs.min())
+        if self.idle > FAIRNESS and (pcs != pc).any():
+            waiting = np.flatnonzero(live)
+            pc = int(self.pc[waiting[np.argmin(self.last_turn[waiting])]])
+        sel = np.flatnonzero(live & (self.pc == pc))
+        key = self.key[sel]
+        if (key != key[0]).any():
+            sel = sel[key == key[0]]
+        self.last_turn[sel] = self.turn
+        above = pcs[pcs > pc]
+        self.alone = len(sel) == len(pcs)
+        return pc, sel, int(above.min()) if len(above) else _NEVER
+
+    def _use_mode(self, key: int) -> None:
+        mode = self.modes.get(key, self.mode)
+        if mode is not self.mode:
+            self.mode = self.w.mode = mode
+            self.steps = self.steps_for(mode)
+
+    def _progress(self) -> bool:
+        """Count one backward branch; False when the chunk should yield."""
+        if self.w.port.changes != self.seen_changes:
+            self.seen_changes = self.w.port.changes
+            self.idle = 0
+        self.idle += 1
+        return self.idle <= PATIENCE
+
+    # -- running a group -----------------------------------------------------------------------------------------------
+    def _group(self, pc: int, limit: int) -> bool:
+        """Step the selected waves from ``pc``. True: pick again. False: the chunk yields."""
+        w, steps, hits, n = self.w, self.steps, self.hits, self.w.n
+        while True:
+            if pc >= limit:
+                self._set_pc(pc)
+                return True
+            step = steps[pc]
+            hits[pc] += n
+            if not step.control:
+                step.run(w)
+                pc += 1
+                continue
+            control = step.control
+            if control == "branch":
+                taken = step.run(w)
+                if taken.all():
+                    target = step.target
+                elif not taken.any():
+                    target = pc + 1
+                else:
+                    self._set_pc(np.where(taken, step.target, pc + 1))
+                    return self._progress() or not self.alone
+                if target <= pc:
+                    going = self._progress()
+                    if not (going and self.alone):
+                        self._set_pc(target)
+                        return going or (not self.alone and self.idle < 2 * PATIENCE)
+                pc = target
+            elif control == "wait" or control == "yield":
+                step.run(w)
+                pc += 1
+            elif control == "barrier":
+                step.run(w)
+                self.idle = 0
+                pc += 1
+                if w.sel is None:
+                    continue
+                self._set_pc(pc)
+                self._arrive()
+                return True
+            elif control == "end":
+                self.idle = 0
+                if w.sel is None:
+                    self.state[:] = DONE
+                else:
+                    self.state[w.sel] = DONE
+                    self._arrive()
+                return True
+            elif control == "jump":
+                target = self._code_index(step.run(w))
+                if np.ndim(target) == 0:
+                    pc = int(target)
+                else:
+                    self._set_pc(target)
+                    return self._progress() or not self.alone
+            else:
+                self._mode_change(step.run(w))
+                self._set_pc(pc + 1)
+                return True
+
+    def _set_pc(self, value: Any) -> None:
+        if self.w.sel is None:
+            self.pc[:] = value
+        else:
+            self.pc[self.w.sel] = value
+
+    def _code_index(self, address: Any) -> Any:
+        from ..program.program import INSTRUCTION_BYTES
+
+        base = self.w.extra["code_base"]
+        index = (np.asarray(address).astype(np.int64) - base) // INSTRUCTION_BYTES
+        if ((index < 0) | (index >= len(self.steps))).any():
+            raise KernelFault("jump to an address outside of the program")
+        return index.flat[0] if index.size and (index == index.flat[0]).all() else index
+
+    def _mode_change(self, mode: FloatMode | None) -> None:
+        if mode is None or mode == self.mode:
+            return
+        key = next((k for k, m in self.modes.items() if m == mode), len(self.modes))
+        self.modes[key] = mode
+        if self.w.sel is None:
+            self.key[:] = key
+        else:
+            self.key[self.w.sel] = key
+
+    def _arrive(self) -> None:
+        """The selected waves reached a barrier (or ended): release each workgroup whose waves have all arrived.
+
+        A wave that has ended counts as arrived (CDNA3 ISA, S_BARRIER)."""
+        w = self.w
+        if w.sel is not None:
+            running = w.sel[self.state[w.sel] == RUN]
+            self.state[running] = AT_BARRIER
+        group = w.ident.group
+        pending = np.zeros(self.groups, bool)
+        pending[group[self.state == RUN]] = True
+        freed = (self.state == AT_BARRIER) & ~pending[group]
+        self.state[freed] = RUN

@@ -1,0 +1,206 @@
+"""Architectural state of a chunk of waves that step together.
+
+Registers are arrays over all waves of the chunk, so one NumPy expression executes one instruction for each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..program.operands import EXEC, SGPR_FILE_SIZE
+
+if TYPE_CHECKING:
+    from ..memory.hierarchy import MemoryPort
+
+LANES = 64
+_LANE_BIT = np.uint64(1) << np.arange(LANES, dtype=np.uint64)
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(32)
+ALL_ONES = 0xFFFFFFFFFFFFFFFF
+
+
+def pack_lanes(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """bool [n, 64] -> uint64 [n], lane i in bit i."""
+    return np.packbits(mask, axis=1, bitorder="little").view(np.uint64)[:, 0]
+
+
+def unpack_lanes(bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """uint64 [n] -> bool [n, 64]."""
+    return (np.asarray(bits, np.uint64)[:, None] & _LANE_BIT) != 0
+
+
+@dataclass(frozen=True, slots=True)
+class FloatMode:
+    """Rounding (0 nearest even, 1 +inf, 2 -inf, 3 zero) and denormal (bit 0 inputs kept, bit 1 outputs kept) fields
+    of the MODE register, as ``.amdhsa_float_*`` sets them."""
+
+    round_32: int = 0
+    round_16_64: int = 0
+    denorm_32: int = 3
+    denorm_16_64: int = 3
+    dx10_clamp: bool = True
+    ieee: bool = True
+    fp16_overflow: bool = False
+
+
+@dataclass(slots=True)
+class Identity:
+    """Which waves a chunk holds: workgroup coordinates [W, 3], wave number in its workgroup [W], group index [W]."""
+
+    workgroup: NDArray[np.int64]
+    wave: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+
+class Waves:
+    """State of ``count`` waves.
+
+    V: uint32 [registers, waves, 64], VGPRs first, AGPRs from ``agpr_base`` on; ``VF`` is its float32 view.
+    S: uint32 [128, waves]. ``scc``: bool [waves]. ``exec_mask``: bool [waves, 64], in step with S[126:128].
+    ``sel``: None when every wave of the chunk steps now, else the int index array of those that do.
+    ``em``: exec mask of the selected waves; ``full``: every lane of them is active. ``n``: how many are selected.
+    """
+
+    __slots__ = (
+        "S", "V", "VF", "agpr_base", "count", "em", "exec_mask", "extra", "full", "ident", "mode", "n", "pc",
+        "port", "scc", "sel",
+    )  # fmt: skip
+
+    def __init__(self, ident: Identity, vgprs: int, agprs: int, mode: FloatMode, port: MemoryPort) -> None:
+        self.count = self.n = len(ident.wave)
+        self.ident = ident
+        self.agpr_base = vgprs
+        self.V = np.zeros((vgprs + agprs, self.count, LANES), np.uint32)
+        self.VF = self.V.view(np.float32)
+        self.S = np.zeros((SGPR_FILE_SIZE, self.count), np.uint32)
+        self.scc = np.zeros(self.count, bool)
+        self.exec_mask = np.ones((self.count, LANES), bool)
+        self.S[EXEC : EXEC + 2] = 0xFFFFFFFF
+        self.pc = np.zeros(self.count, np.int64)
+        self.mode = mode
+        self.port = port
+        self.extra: dict[str, Any] = {}
+        self.sel: NDArray[np.intp] | None = None
+        self.em = self.exec_mask
+        self.full = True
+
+    # -- selection ------------------------------------------------------------------------------------------------
+    def select(self, sel: NDArray[np.intp] | None) -> None:
+        """Make ``sel`` the waves that step; None for all of the chunk."""
+        self.sel = sel
+        self.n = self.count if sel is None else len(sel)
+        self.refresh_exec()
+
+    def refresh_exec(self) -> None:
+        self.em = self.exec_mask if self.sel is None else self.exec_mask[self.sel]
+        self.full = bool(self.em.all())
+
+    # -- vector registers -----------------------------------------------------------------------------------------
+    def vget(self, r: int) -> NDArray[np.uint32]:
+        """uint32 [n, 64]; a view when all waves step: never write to it."""
+        v = self.V[r]
+        return v if self.sel is None else v[self.sel]
+
+    def vput(self, r: int, value: Any) -> None:
+        """Write uint32 values (broadcastable to [n, 64]) to the active lanes."""
+        v = self.V[r]
+        if self.full:
+            if self.sel is None:
+                v[...] = value
+            else:
+                v[self.sel] = value
+        elif self.sel is None:
+            np.copyto(v, value, where=self.em)
+        else:
+            old = v[self.sel]
+            np.copyto(old, value, where=self.em)
+            v[self.sel] = old
+
+    def vput_masked(self, r: int, value: Any, mask: NDArray[np.bool_]) -> None:
+        """Write to the lanes of ``mask`` [n, 64], whatever EXEC says (the caller has applied it)."""
+        v = self.V[r]
+        if self.sel is None:
+            np.copyto(v, value, where=mask)
+        else:
+            old = v[self.sel]
+            np.copyto(old, value, where=mask)
+            v[self.sel] = old
+
+    # -- scalar registers -----------------------------------------------------------------------------------------
+    def sget(self, r: int) -> NDArray[np.uint32]:
+        """uint32 [n]."""
+        s = self.S[r]
+        return s if self.sel is None else s[self.sel]
+
+    def sget64(self, r: int) -> NDArray[np.uint64]:
+        return self.sget(r).astype(np.uint64) | (self.sget(r + 1).astype(np.uint64) << _SHIFT)
+
+    def sput(self, r: int, value: Any) -> None:
+        if self.sel is None:
+            self.S[r] = value
+        else:
+            self.S[r, self.sel] = value
+        if r >= EXEC:
+            self.sync_exec()
+
+    def sput64(self, r: int, value: Any) -> None:
+        value = np.asarray(value, np.uint64)
+        low, high = (value & _LOW).astype(np.uint32), (value >> _SHIFT).astype(np.uint32)
+        if self.sel is None:
+            self.S[r], self.S[r + 1] = low, high
+        else:
+            self.S[r, self.sel], self.S[r + 1, self.sel] = low, high
+        if r >= EXEC:
+            self.sync_exec()
+
+    def sync_exec(self) -> None:
+        """Recompute the exec mask from S[126:128]."""
+        bits = self.sget64(EXEC)
+        if (bits == ALL_ONES).all():
+            mask: Any = True
+        else:
+            mask = unpack_lanes(bits)
+        if self.sel is None:
+            self.exec_mask[...] = mask
+        else:
+            self.exec_mask[self.sel] = mask
+        self.refresh_exec()
+
+    def mask_get(self, r: int) -> NDArray[np.bool_]:
+        """Lane mask in the pair at ``r`` as bool [n, 64]."""
+        if r == EXEC:
+            return self.em
+        return unpack_lanes(self.sget64(r))
+
+    def mask_put(self, r: int, mask: Any) -> None:
+        """Write a lane mask; inactive lanes get 0, as every VALU compare does."""
+        mask = np.broadcast_to(mask, (self.n, LANES))
+        if not self.full:
+            mask = mask & self.em
+        self.sput64(r, pack_lanes(mask))
+
+    def scc_get(self) -> NDArray[np.bool_]:
+        return self.scc if self.sel is None else self.scc[self.sel]
+
+    def scc_put(self, value: Any) -> None:
+        if self.sel is None:
+            self.scc[...] = value
+        else:
+            self.scc[self.sel] = value
+
+
+@dataclass(slots=True)
+class BindContext:
+    """What a binder may depend on besides the instruction itself."""
+
+    arch: str
+    mode: FloatMode
+    agpr_base: int
+    labels: dict[str, int]
+    symbol_address: Any
+    code_base: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,302 @@
+"""Assembly text to a :class:`Program`: instructions, labels, kernel descriptors, metadata, constant data."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from ..errors import AsmError, UnsupportedError
+from .lexer import lex, strip_comment
+from .operands import Operand, parse_operand
+
+#: Every instruction occupies this many bytes of the code segment, so that pc-relative symbol arithmetic works.
+INSTRUCTION_BYTES = 8
+_SUFFIX = re.compile(r"_(e32|e64_dpp|e64|dpp8|dpp|sdwa)$")
+_LABEL = re.compile(r'("?[\w.$@]+"?)\s*:')
+_DATA = {".byte": "B", ".short": "H", ".2byte": "H", ".long": "I", ".4byte": "I", ".int": "I", ".quad": "Q", ".8byte": "Q"}
+SUPPORTED_ARCHS = ("gfx942", "gfx950")
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One instruction. ``mnemonic`` has no encoding suffix; the suffix, if written, stands in ``encoding``."""
+
+    mnemonic: str
+    encoding: str
+    operands: tuple[Operand, ...]
+    modifiers: dict[str, Any]
+    text: str
+    line_number: int
+    source: tuple[str, int] | None
+    index: int = 0
+    wait_text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArg:
+    """One kernel argument of the code object metadata; ``offset`` and ``size`` in bytes of the kernarg segment."""
+
+    offset: int
+    size: int
+    kind: str
+    name: str = ""
+    address_space: str = ""
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A kernel: entry point, ``.amdhsa_*`` descriptor fields and metadata."""
+
+    name: str
+    entry: int
+    descriptor: dict[str, int]
+    metadata: dict[str, Any]
+    args: tuple[KernelArg, ...] = ()
+
+    @property
+    def lds_bytes(self) -> int:
+        return int(self.descriptor.get("group_segment_fixed_size", self.metadata.get(".group_segment_fixed_size", 0)))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Private segment, bytes a lane."""
+        fixed = self.descriptor.get("private_segment_fixed_size", self.metadata.get(".private_segment_fixed_size", 0))
+        return int(fixed)
+
+    @property
+    def kernarg_bytes(self) -> int:
+        declared = int(self.metadata.get(".kernarg_segment_size", self.descriptor.get("kernarg_size", 0)))
+        return max([declared, *(a.offset + a.size for a in self.args)])
+
+
+@dataclass(slots=True)
+class DataSection:
+    """Constant data of the code object: bytes, and which symbols stand at which offset."""
+
+    content: bytearray = field(default_factory=bytearray)
+    symbols: dict[str, int] = field(default_factory=dict)
+    fixups: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Program:
+    """A parsed assembly text. ``labels`` maps to instruction indices; ``lds_symbols`` to LDS byte offsets."""
+
+    arch: str
+    instructions: list[Instruction]
+    labels: dict[str, int]
+    kernels: dict[str, Kernel]
+    data: DataSection
+    lds_symbols: dict[str, int]
+    bound: dict[Any, Any] = field(default_factory=dict)
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """The kernel of that name, or the only one. Raises AsmError naming those there are."""
+        if name is None and len(self.kernels) == 1:
+            return next(iter(self.kernels.values()))
+        if name in self.kernels:
+            return self.kernels[name]
+        wanted = f"kernel {name!r} not found" if name else "the text holds several kernels: name one"
+        raise AsmError(f"{wanted}; it holds {', '.join(sorted(self.kernels)) or 'none'}")
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self.arch = ""
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.descriptors: dict[str, dict[str, int]] = {}
+        self.constants: dict[str, int] = {}
+        self.files: dict[int, str] = {}
+        self.source: tuple[str, int] | None = None
+        self.in_text = True
+        self.data = DataSection()
+        self.metadata_lines: list[str] | None = None
+        self.metadata: dict[str, Any] = {}
+        self.descriptor: dict[str, int] | None = None
+        self.lds_symbols: dict[str, int] = {}
+        self.lds_top = 0
+
+    def parse(self, text: str) -> Program:
+        for number, raw in enumerate(text.splitlines(), 1):
+            if self.metadata_lines is not None:
+                if raw.strip() == ".end_amdgpu_metadata":
+                    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+                    self.metadata = yaml.load("\n".join(self.metadata_lines), Loader=loader) or {}
+                    self.metadata_lines = None
+                else:
+                    self.metadata_lines.append(raw)
+                continue
+            line = strip_comment(raw)
+            while match := _LABEL.match(line.strip()):
+                self.label(match[1].strip('"'))
+                line = line.strip()[match.end() :]
+            if line.strip():
+                self.line(line, number)
+        return self.finish()
+
+    def label(self, name: str) -> None:
+        if self.in_text:
+            self.labels[name] = len(self.instructions)
+        else:
+            self.data.symbols[name] = len(self.data.content)
+
+    def line(self, line: str, number: int) -> None:
+        word, _, rest = line.strip().partition(" ")
+        word, _, tab = word.partition("\t")
+        rest = f"{tab} {rest}".strip()
+        if word.startswith("."):
+            self.directive(word, rest, number, line)
+        elif self.in_text:
+            self.instruction(line, number)
+        else:
+            raise AsmError("an instruction outside of .text", number, line)
+
+    def directive(self, word: str, rest: str, number: int, line: str) -> None:
+        if self.descriptor is not None and word.startswith(".amdhsa_"):
+            self.descriptor[word.removeprefix(".amdhsa_")] = self.constant(rest)
+        elif word == ".amdhsa_kernel":
+            self.descriptor = self.descriptors.setdefault(rest.strip('"'), {})
+        elif word == ".end_amdhsa_kernel":
+            self.descriptor = None
+        elif word == ".amdgpu_metadata":
+            self.metadata_lines = []
+        elif word == ".amdgcn_target":
+            self.arch = self.arch_of(rest.strip('"'), number, line)
+        elif word in (".text", ".data", ".rodata"):
+            self.in_text = word == ".text"
+        elif word == ".section":
+            self.in_text = rest.startswith(".text")
+        elif word == ".file":
+            self.file(rest)
+        elif word == ".loc":
+            parts = rest.split()
+            path = self.files.get(int(parts[0]))
+            self.source = (path, int(parts[1])) if path and int(parts[1]) else None
+        elif word == ".set":
+            name, _, value = rest.partition(",")
+            self.constants[name.strip()] = self.constant(value)
+        elif word == ".amdgpu_lds":
+            self.lds(rest)
+        elif word in _DATA or word in (".zero", ".fill", ".ascii", ".asciz", ".p2align", ".space", ".skip"):
+            self.datum(word, rest, number, line)
+
+    @staticmethod
+    def arch_of(target: str, number: int, line: str) -> str:
+        arch = target.split("-")[-1].split(":")[0]
+        if arch not in SUPPORTED_ARCHS:
+            raise UnsupportedError(f"target {target!r}; it executes {' and '.join(SUPPORTED_ARCHS)}", number, line)
+        return arch
+
+    def file(self, rest: str) -> None:
+        parts = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
+        if parts:
+            directory, name = (parts[2], parts[3]) if parts[3] is not None else ("", parts[2])
+            self.files[int(parts[1])] = f"{directory}/{name}" if directory and not name.startswith("/") else name
+
+    def lds(self, rest: str) -> None:
+        parts = [p.strip() for p in rest.split(",")]
+        align = int(parts[2], 0) if len(parts) > 2 else 4
+        self.lds_top = -(-self.lds_top // align) * align
+        self.lds_symbols[parts[0]] = self.lds_top
+        self.lds_top += int(parts[1], 0)
+
+    def datum(self, word: str, rest: str, number: int, line: str) -> None:
+        if self.in_text:
+            return
+        content = self.data.content
+        if word == ".p2align":
+            content.extend(bytes(-len(content) % (1 << int(rest.split(",")[0]))))
+        elif word in (".zero", ".space", ".skip"):
+            content.extend(bytes(int(rest.split(",")[0], 0)))
+        elif word == ".fill":
+            count, size, value = ([int(p, 0) for p in rest.split(",")] + [1, 0])[:3]
+            content.extend((value & ((1 << (8 * size)) - 1)).to_bytes(size, "little") * count)
+        elif word in (".ascii", ".asciz"):
+            content.extend(_unescape(rest.strip()) + (b"\0" if word == ".asciz" else b""))
+        else:
+            code = _DATA[word]
+            size = struct.calcsize(code)
+            for item in rest.split(","):
+                try:
+                    value = int(item.strip(), 0)
+                except ValueError:
+                    self.data.fixups.append((len(content), size, item.strip()))
+                    value = 0
+                content.extend((value & ((1 << (8 * size)) - 1)).to_bytes(size, "little"))
+
+    def constant(self, text: str) -> int:
+        """An integer directive value; symbolic expressions that only the linker needs read as 0."""
+        text = text.strip()
+        try:
+            return int(text, 0)
+        except ValueError:
+            return self.constants.get(text, 0)
+
+    def instruction(self, line: str, number: int) -> None:
+        mnemonic, operand_texts, modifiers = lex(line, number)
+        name, encoding = mnemonic, ""
+        if match := _SUFFIX.search(mnemonic):
+            name, encoding = mnemonic[: match.start()], match[1]
+        operands: list[Operand] = []
+        wait_text = ""
+        if name.startswith("s_waitcnt"):
+            wait_text, operand_texts = operand_texts[0], []
+        for text in operand_texts:
+            operand = parse_operand(text)
+            if operand is None:
+                raise AsmError(f"cannot read operand {text!r}", number, line)
+            if operand.kind == "label" and operand.name in self.constants:
+                operand = Operand("int", value=self.constants[operand.name])
+            operands.append(operand)
+        self.instructions.append(
+            Instruction(
+                name, encoding, tuple(operands), modifiers, line.strip(), number, self.source,
+                len(self.instructions), wait_text,
+            )
+        )  # fmt: skip
+
+    def finish(self) -> Program:
+        meta = {k.get(".name", ""): k for k in self.metadata.get("amdhsa.kernels", [])}
+        if not self.arch and self.metadata.get("amdhsa.target"):
+            self.arch = self.arch_of(self.metadata["amdhsa.target"], 0, "")
+        kernels = {}
+        for name in {**self.descriptors, **meta}:
+            if name not in self.labels:
+                raise AsmError(f"kernel {name!r} has a descriptor but no label in .text")
+            info = meta.get(name, {})
+            args = tuple(
+                KernelArg(
+                    int(a[".offset"]), int(a[".size"]), a[".value_kind"], a.get(".name", ""), a.get(".address_space", "")
+                )
+                for a in info.get(".args", ())
+            )
+            kernels[name] = Kernel(name, self.labels[name], self.descriptors.get(name, {}), info, args)
+        if not kernels:
+            raise AsmError("no kernel in the text: it needs an .amdhsa_kernel descriptor or .amdgpu_metadata")
+        if not self.arch:
+            raise AsmError("no .amdgcn_target directive: cannot tell the architecture")
+        return Program(self.arch, self.instructions, self.labels, kernels, self.data, self.lds_symbols)
+
+
+def _unescape(text: str) -> bytes:
+    body = text[1:-1] if text.startswith('"') else text
+    return body.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("latin-1")
+
+
+def parse_program(text: str) -> Program:
+    """Parse amdgcn assembly as LLVM prints it (FlyDSL ``format=isa``, Triton ``asm["amdgcn"]``).
+
+    Raises AsmError or UnsupportedError with the line. Nothing is executed; unknown mnemonics are found when a
+    kernel is bound, and only in code that belongs to the text.
+    """
+    return _Parser().parse(text)
+
+
