@@ -9,8 +9,9 @@ from .findings import Finding
 from .launch import LaunchResult, launch
 from .memory.space import AddressSpace
 from .program import parse_program
+from .session import Session, current_session, emulate, launch_raw
 
 __all__ = [
     "AddressSpace", "AsmError", "DeadlockError", "EmulatorError", "Finding", "KernelFault", "LaunchResult",
-    "ReservedError", "UnsupportedError", "launch", "parse_program",
+    "ReservedError", "Session", "UnsupportedError", "current_session", "emulate", "launch", "launch_raw", "parse_program",
 ]  # fmt: skip

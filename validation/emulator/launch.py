@@ -141,8 +141,10 @@ class Launch:
 
     def chunk(self, groups: Sequence[Dim3]) -> Chunk:
         per = self.waves_per_group
+        where = np.repeat(np.array(groups, np.int64), per, axis=0)
         ident = Identity(
-            np.repeat(np.array(groups, np.int64), per, axis=0),
+            where,
+            where @ np.array([1, self.grid[0], self.grid[0] * self.grid[1]], np.int64),
             np.tile(np.arange(per, dtype=np.int64), len(groups)),
             np.repeat(np.arange(len(groups), dtype=np.int64), per),
         )

@@ -11,9 +11,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 from .host_abi import CTYPES, SYMBOLS, HostSymbol
@@ -28,7 +28,7 @@ class KernelLaunch:
     """One kernel launch as the host code asked for it.
 
     `grid` is in workgroups and `block` in lanes; ``params[i]`` is the host address of the value of the
-    i-th ``.args`` entry of the kernel's metadata; `dynamic_lds` is in bytes; `stream` is the raw handle,
+    i-th ``.args`` entry of the kernel's metadata, valid during the launch only; `dynamic_lds` is in bytes; `stream` is the raw handle,
     0 the default stream; `arguments` are the Python values that the launcher was called with, in order,
     the only place where the launch's tensors can be seen.
     """
@@ -56,9 +56,8 @@ def emulate(launch: KernelLaunch) -> None:
 
 
 class _ThreadState(threading.local):
-    """The call in progress on this thread: nesting depth, its arguments and its first exception."""
+    """The call in progress on this thread: its arguments and its first exception."""
 
-    depth: int = 0
     arguments: tuple[Any, ...] = ()
     failure: BaseException | None = None
 
@@ -68,6 +67,7 @@ _launcher: Launcher = emulate
 _handles = itertools.count(0x1000, 0x10)
 _modules: dict[int, str] = {}
 _functions: dict[int, tuple[int, str]] = {}
+_function_handles: dict[tuple[int, str], int] = {}
 _streams: set[int] = set()
 _events: set[int] = set()
 
@@ -80,7 +80,7 @@ def set_launcher(launcher: Launcher | None) -> Launcher:
 
 
 @contextmanager
-def launches_to(launcher: Launcher) -> Iterable[None]:
+def launches_to(launcher: Launcher) -> Iterator[None]:
     """Context in which this process' launches go to `launcher`."""
     previous = set_launcher(launcher)
     try:
@@ -92,6 +92,23 @@ def launches_to(launcher: Launcher) -> Iterable[None]:
 def live_arguments() -> tuple[Any, ...]:
     """Python arguments of the launcher call that this thread is inside of; empty outside of one."""
     return _state.arguments
+
+
+def live_tensors() -> list[Any]:
+    """Tensors among `live_arguments`, in order; those passed as bare addresses cannot be seen."""
+    return [tensor for argument in _state.arguments for tensor in _tensors_in(argument)]
+
+
+def _tensors_in(argument: Any) -> Iterator[Any]:
+    """Tensors of one launcher argument: the tensor itself, a FlyDSL wrapper of one, or a struct of them."""
+    for attribute in ("torch_tensor", "dltensor"):
+        argument = getattr(argument, attribute, argument)
+    if hasattr(argument, "data_ptr") and hasattr(argument, "untyped_storage"):
+        yield argument
+    elif is_dataclass(argument) or isinstance(argument, (tuple, list)):
+        members = argument if isinstance(argument, (tuple, list)) else vars(argument).values()
+        for member in members:
+            yield from _tensors_in(member)
 
 
 def call(dispatch: Callable[[tuple[Any, ...]], Any], arguments: tuple[Any, ...]) -> Any:
@@ -123,13 +140,15 @@ def _module_load(_data: int, size: int) -> int:
 
 def _module_unload(module: int) -> None:
     _modules.pop(module, None)
-    for handle in [h for h, (owner, _) in list(_functions.items()) if owner == module]:
-        _functions.pop(handle, None)
+    for key in [key for key in list(_function_handles) if key[0] == module]:
+        _functions.pop(_function_handles.pop(key), None)
 
 
 def _module_get_function(module: int, name: int) -> int:
-    handle = next(_handles)
-    _functions[handle] = (module, ctypes.string_at(name).decode())
+    """The same handle for the same kernel: a launcher asks at every launch."""
+    key = (module, ctypes.string_at(name).decode())
+    handle = _function_handles.setdefault(key, next(_handles))
+    _functions[handle] = key
     return handle
 
 
@@ -149,7 +168,9 @@ def _launch_kernel(
 ) -> None:
     if extra:
         raise HostCallError("mgpuLaunchKernel with an 'extra' argument list; only 'params' is supported")
-    module, kernel = _functions[function]
+    module, kernel = _functions.get(function, (0, ""))
+    if module not in _modules:
+        raise HostCallError(f"launch of kernel handle {function:#x}, whose module is not loaded")
     addresses = tuple((ctypes.c_void_p * count).from_address(params)) if params and count else ()
     _launcher(
         KernelLaunch(

@@ -1,8 +1,11 @@
-"""The instruction set: importing this package fills :data:`TABLE` from the family modules."""
+"""The instruction set: importing this package fills :data:`TABLE` from every family module in it."""
 
-from . import control, memory_scalar, memory_vector, salu, valu
+import importlib
+import pkgutil
+
 from .entry import BOTH, GFX942, GFX950, TABLE, Entry, mnemonics
 
-__all__ = ["BOTH", "GFX942", "GFX950", "TABLE", "Entry", "mnemonics"]
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
 
-del control, memory_scalar, memory_vector, salu, valu
+__all__ = ["BOTH", "GFX942", "GFX950", "TABLE", "Entry", "mnemonics"]

@@ -1,4 +1,4 @@
-"""Control flow, barriers, waits and the instructions that only steer the hardware."""
+"""Control flow, barriers, waits, hardware registers, and instructions that only steer the hardware."""
 
 from __future__ import annotations
 
@@ -25,6 +25,30 @@ _BRANCHES = (
 for _name, _src, _fn in _BRANCHES:
     define(_name, "branch", "", _src, _fn)
 
+define("s_setpc_b64", "jump", "", "u64", lambda target: target)
+define("s_swappc_b64", "jump", "u64", "u64", lambda target: target)
+define("s_call_b64", "jump", "u64", "", _always)
+define("s_getpc_b64", "getpc", "u64", "", _always)
+
 define("s_endpgm", "end", "", "", _always)
+define("s_endpgm_saved", "end", "", "", _always)
 define("s_barrier", "barrier", "", "", _always)
 define("s_waitcnt", "wait", "", "", _always)
+define("s_sleep", "yield", "", "", _always)
+define("s_trap", "trap", "", "", _always)
+#: No architectural effect on one wave's registers or memory: pacing, priority, prefetch, scalar caches (which the
+#: emulator does not model apart from memory), instruction cache, tracing.
+for _name in (
+    "s_nop", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol", "s_wakeup",
+    "s_incperflevel", "s_decperflevel", "s_ttracedata", "s_sethalt", "s_code_end",
+):  # fmt: skip
+    define(_name, "nop", "", "", _always)
+
+define("s_setreg_b32", "mode", "", "b32", _always)
+define("s_setreg_imm32_b32", "mode", "", "b32", _always)
+define("s_getreg_b32", "getreg", "b32", "", _always)
+define("s_memtime", "clock", "u64", "", _always)
+define("s_memrealtime", "clock", "u64", "", _always)
+for _bits in ("b32", "b64"):
+    define(f"s_movrels_{_bits}", "movrel", _bits, _bits, _always, indexed="source")
+    define(f"s_movreld_{_bits}", "movrel", _bits, _bits, _always, indexed="destination")

@@ -10,18 +10,44 @@ from ..errors import UnsupportedError
 from ..isa import TABLE, Entry
 from ..program.program import Instruction
 from .bind_control import CONTROL_FORMS, bind_control
-from .bind_flat import bind_global
+from .bind_cross_lane import bind_no_effect, bind_permlane_swap, bind_readlane, bind_swap, bind_writelane
+from .bind_ds import bind_ds, bind_ds_count, bind_ds_lane, bind_ds_two
+from .bind_ds_lanes import bind_ds_permute, bind_ds_swizzle, bind_ds_transpose
+from .bind_flat import bind_flat
+from .bind_mfma import bind_mfma
+from .bind_mubuf import bind_cache, bind_mubuf
 from .bind_salu import bind_salu
 from .bind_smem import bind_smem
 from .bind_valu import bind_valu
+from .hwreg import bind_clock, bind_getpc, bind_getreg, bind_movrel, bind_trap
 from .waves import BindContext
 
 Binder = Callable[[Entry, Instruction, BindContext], Any]
 BINDERS: dict[str, Binder] = {
     "salu": bind_salu,
     "valu": bind_valu,
+    "readlane": bind_readlane,
+    "writelane": bind_writelane,
+    "swap": bind_swap,
+    "permlane_swap": bind_permlane_swap,
+    "no_effect": bind_no_effect,
     "smem": bind_smem,
-    "global": bind_global,
+    **dict.fromkeys(("global", "flat", "scratch"), bind_flat),
+    "mubuf": bind_mubuf,
+    "cache": bind_cache,
+    "ds": bind_ds,
+    "ds_two": bind_ds_two,
+    "ds_lane": bind_ds_lane,
+    "ds_count": bind_ds_count,
+    "ds_swizzle": bind_ds_swizzle,
+    "ds_permute": bind_ds_permute,
+    "ds_transpose": bind_ds_transpose,
+    "mfma": bind_mfma,
+    "getreg": bind_getreg,
+    "getpc": bind_getpc,
+    "clock": bind_clock,
+    "movrel": bind_movrel,
+    "trap": bind_trap,
     **dict.fromkeys(CONTROL_FORMS, bind_control),
 }
 

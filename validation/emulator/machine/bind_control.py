@@ -8,13 +8,14 @@ from ..isa.entry import Entry
 from ..program.lexer import parse_waitcnt
 from ..program.program import Instruction
 from .fetch import implicit_source, reject_modifiers, scalar_source, scalar_store
+from .hwreg import bind_setreg
 from .types import IMPLICIT
 from .waves import BindContext, Waves
 
 #: form -> what ``Step.run`` returns to the engine.
 #: branch: bool [n], taken. jump: uint64 [n], target address (the link register is written already).
-#: barrier, end, wait, yield: nothing. mode: nothing; the MODE register may have changed.
-CONTROL_FORMS = ("branch", "jump", "barrier", "end", "wait", "yield", "mode")
+#: barrier, end, wait, yield, nop: nothing. mode: the new FloatMode.
+CONTROL_FORMS = ("branch", "jump", "barrier", "end", "wait", "yield", "nop", "mode")
 
 
 def bind_control(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
@@ -23,7 +24,9 @@ def bind_control(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     if entry.form == "wait":
         counters = parse_waitcnt(inst.wait_text, inst.line_number, inst.text)
         return lambda w: counters
-    if entry.form in ("barrier", "end", "yield"):
+    if entry.form == "mode":
+        return bind_setreg(entry, inst, ctx)
+    if entry.form in ("barrier", "end", "yield", "nop"):
         return lambda w: None
     shown = [o for o in inst.operands if o.kind != "label"]
     fetches = []

@@ -129,8 +129,7 @@ class Chunk:
                         self._set_pc(target)
                         return going or (not self.alone and self.idle < 2 * PATIENCE)
                 pc = target
-            elif control == "wait" or control == "yield":
-                step.run(w)
+            elif control in ("wait", "yield", "nop"):
                 pc += 1
             elif control == "barrier":
                 step.run(w)

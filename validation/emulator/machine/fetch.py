@@ -70,10 +70,12 @@ def condition_source(name: str, dtype: type) -> Fetch:
 
 
 def implicit_source(name: str) -> Fetch:
-    """Operands that the text does not show. ``vcc`` and ``exec`` are uint64 [n]; ``scc`` bool [n]; ``m0`` uint32 [n]."""
+    """Operands that the text does not show. ``vcc``, ``exec``: uint64 [n]; ``vccmask``: bool [n, 64]; ``scc``: bool [n];
+    ``m0``: uint32 [n]."""
     table: dict[str, Fetch] = {
         "scc": lambda w: w.scc_get(),
         "vcc": lambda w: w.sget64(VCC),
+        "vccmask": lambda w: w.mask_get(VCC),
         "exec": lambda w: w.sget64(126),
         "m0": lambda w: w.sget(124),
     }

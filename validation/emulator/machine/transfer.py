@@ -1,4 +1,4 @@
-"""What the vector memory binders share: moving data between memory words and vector registers."""
+"""What the vector memory binders share: data formats, and moving data between memory words and vector registers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import AsmError
+from ..isa.atomic_ops import in_lds
 from ..isa.entry import Entry
-from ..memory.access import CacheBits
-from ..memory.spaces import Words
+from ..memory.access import Access, CacheBits, Kind, Space
+from ..memory.atomics import AtomicOp
+from ..memory.views import Words
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .fetch import register_number
@@ -60,6 +64,35 @@ FORMATS: dict[str, DataFormat] = {
 }
 
 
+@dataclass(slots=True)
+class Piece:
+    """Part of an instruction's memory operation: the dwords from ``first`` on that ``access`` covers.
+
+    One piece covers everything in most cases; FLAT has one for each space, a buffer access that a descriptor cuts in
+    the middle of a lane one for each dword.
+    """
+
+    first: int
+    access: Access
+
+
+Locate = Callable[[Waves, Kind, int], list[Piece]]
+
+
+@dataclass(slots=True)
+class MemoryLoad:
+    """A bound load: ``read`` gets the words from memory, ``put`` writes them to the registers.
+
+    They are separate so that a completion model may run ``put`` later.
+    """
+
+    read: Gather
+    put: Writeback
+
+    def __call__(self, w: Waves) -> None:
+        self.put(w, self.read(w))
+
+
 def cache_bits(inst: Instruction) -> CacheBits:
     m = inst.modifiers
     return CacheBits(bool(m.get("sc0") or m.get("glc")), bool(m.get("sc1")), bool(m.get("nt")))
@@ -75,23 +108,32 @@ def data_registers(inst: Instruction, operand: Operand, count: int, ctx: BindCon
 def writeback(inst: Instruction, operand: Operand, form: DataFormat, ctx: BindContext) -> Writeback:
     """Closure that puts loaded words into the destination of the active lanes."""
     first = data_registers(inst, operand, form.registers, ctx)
-    sign = U32(1 << (8 * form.nbytes - 1)) if form.nbytes < 4 else U32(0)
 
-    def put(w: Waves, words: Words) -> None:
-        if form.nbytes >= 4:
-            for i, word in enumerate(words):
-                w.vput(first + i, word)
-            return
-        word: Any = words[0]
-        if form.signed:
-            word = (word ^ sign) - sign
+    def put_words(w: Waves, words: Words) -> None:
+        for i, word in enumerate(words):
+            w.vput(first + i, word)
+
+    def put_half(w: Waves, words: Words) -> None:
+        word = extend(words[0], form)
         if form.half == "lo":
             word = (w.vget(first) & U32(0xFFFF0000)) | (word & U32(0xFFFF))
-        elif form.half == "hi":
+        else:
             word = (w.vget(first) & U32(0x0000FFFF)) | (word << U32(16))
         w.vput(first, word)
 
-    return put
+    if form.half:
+        return put_half
+    if form.signed:
+        return lambda w, words: w.vput(first, extend(words[0], form))
+    return put_words
+
+
+def extend(word: NDArray[np.uint32], form: DataFormat) -> Any:
+    """Sign-extend a narrow value where its format says so."""
+    if not form.signed:
+        return word
+    sign = U32(1 << (8 * form.nbytes - 1))
+    return (word ^ sign) - sign
 
 
 def gather(inst: Instruction, operand: Operand, form: DataFormat, ctx: BindContext) -> Gather:
@@ -103,8 +145,97 @@ def gather(inst: Instruction, operand: Operand, form: DataFormat, ctx: BindConte
     return lambda w: [w.vget(r) for r in rows]
 
 
+def read_pieces(w: Waves, pieces: list[Piece], dwords: int) -> Words:
+    """Words of all pieces; lanes that a piece does not cover contribute zeros."""
+    if len(pieces) == 1 and pieces[0].first == 0:
+        return w.port.read(w, pieces[0].access)
+    words: list[Any] = [U32(0)] * dwords
+    for piece in pieces:
+        for i, word in enumerate(w.port.read(w, piece.access), piece.first):
+            words[i] = words[i] | word
+    return [np.broadcast_to(word, w.em.shape) for word in words]
+
+
+def bind_load(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryLoad:
+    dwords = form.registers
+    return MemoryLoad(
+        lambda w: read_pieces(w, locate(w, Kind.LOAD, form.nbytes), dwords), writeback(inst, data, form, ctx)
+    )
+
+
+def bind_store(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> Any:
+    get = gather(inst, data, form, ctx)
+
+    def store(w: Waves) -> None:
+        words = get(w)
+        for piece in locate(w, Kind.STORE, form.nbytes):
+            count = max(1, piece.access.nbytes // 4)
+            w.port.write(w, piece.access, words[piece.first : piece.first + count])
+
+    return store
+
+
+def element_source(row: int, op: AtomicOp) -> Callable[[Waves], Any]:
+    """Closure that reads registers from ``row`` on as elements of the atomic's type, [n, 64]."""
+    if op.nbytes == 4:
+        return lambda w: w.vget(row).view(op.dtype)
+
+    def pair(w: Waves) -> Any:
+        v = np.empty((w.n, 64, 2), U32)
+        v[..., 0], v[..., 1] = w.vget(row), w.vget(row + 1)
+        return v.view(op.dtype)[..., 0]
+
+    return pair
+
+
+def element_words(value: NDArray[Any]) -> Words:
+    """Elements of 4 or 8 bytes [n, 64] -> their words."""
+    words = np.ascontiguousarray(value).view(U32)
+    if value.itemsize == 4:
+        return [words]
+    parts = words.reshape(*value.shape, 2)
+    return [parts[..., 0], parts[..., 1]]
+
+
+@dataclass(slots=True)
+class MemoryAtomic:
+    """A bound atomic: ``perform`` does it and returns the old value's words, ``put`` writes them if it returns any."""
+
+    perform: Gather
+    put: Writeback | None
+
+    def __call__(self, w: Waves) -> None:
+        words = self.perform(w)
+        if self.put is not None:
+            self.put(w, words)
+
+
+def bind_rmw(
+    inst: Instruction,
+    op: AtomicOp,
+    rows: list[int],
+    result: Operand | None,
+    ctx: BindContext,
+    locate: Locate,
+) -> MemoryAtomic:
+    """``rows``: first register of each operand of ``op``; ``result``: where the old value goes, or None."""
+    sources = [element_source(row, op) for row in rows]
+    op_of = {Space.GLOBAL: op, Space.SCRATCH: op, Space.LDS: in_lds(op, ctx.mode)}
+
+    def perform(w: Waves) -> Words:
+        operands = [get(w) for get in sources]
+        pieces = locate(w, Kind.ATOMIC, op.nbytes)
+        first = pieces[0].access
+        old = w.port.atomic(w, first, op_of[first.space], operands, result is not None)
+        for piece in pieces[1:]:
+            more = w.port.atomic(w, piece.access, op_of[piece.access.space], operands, result is not None)
+            old = np.where(piece.access.mask, more, old)
+        return element_words(old)
+
+    put = writeback(inst, result, DataFormat(op.nbytes), ctx) if result is not None else None
+    return MemoryAtomic(perform, put)
+
+
 def entry_format(entry: Entry) -> DataFormat:
     form = entry.options["format"]
     return form if isinstance(form, DataFormat) else FORMATS[form]
-
-

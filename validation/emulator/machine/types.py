@@ -47,8 +47,8 @@ TYPES: dict[str, ValueType] = {
         ValueType("m64", np.bool_, 64, 2),
     )
 }
-#: Operands that the text does not show.
-IMPLICIT = ("scc", "vcc", "exec", "m0")
+#: Operands that the text does not show. ``vccmask`` is VCC seen lane by lane.
+IMPLICIT = ("scc", "vcc", "vccmask", "exec", "m0")
 
 
 
@@ -72,8 +72,7 @@ def constant_bits(operand: Operand, kind: ValueType) -> int:
         return number & mask
     number = float(value)
     if kind.bits == 64:
-        bits = struct.unpack("<Q", struct.pack("<d", number))[0]
-        return bits if kind.name == "f64" else struct.unpack("<I", struct.pack("<f", number))[0]
+        return struct.unpack("<Q", struct.pack("<d", number))[0]
     if kind.name == "f16":
         return int(np.float16(number).view(np.uint16))
     if kind.name == "bf16":

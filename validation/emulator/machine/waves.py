@@ -49,9 +49,11 @@ class FloatMode:
 
 @dataclass(slots=True)
 class Identity:
-    """Which waves a chunk holds: workgroup coordinates [W, 3], wave number in its workgroup [W], group index [W]."""
+    """Which waves a chunk holds: workgroup coordinates [W, 3], its number in dispatch order [W], wave number in its
+    workgroup [W], index of the workgroup in the chunk [W]."""
 
     workgroup: NDArray[np.int64]
+    linear: NDArray[np.int64]
     wave: NDArray[np.int64]
     group: NDArray[np.int64]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +33,30 @@ class CacheBits:
     nt: bool = False
 
 
+class Maintenance(Enum):
+    """Cache operations that move no data of their own."""
+
+    WRITE_BACK = "write back"
+    INVALIDATE = "invalidate"
+
+
 @dataclass(slots=True)
 class Access:
-    """``address``: int64 [n, 64], bytes: virtual for global, from the workgroup's LDS base, from the lane's scratch base.
-    ``mask``: bool [n, 64], lanes that take part (EXEC applied, descriptor-clamped lanes removed).
+    """``address``: int64 [n, 64] (uint32 for LDS and scratch; [n, 1] for scalar loads), bytes: virtual for global,
+    from the workgroup's LDS base, from the lane's scratch base.
+    ``mask``: bool, same shape: lanes that take part (EXEC applied, descriptor-clamped lanes removed).
+    ``everywhere``: known to hold for every lane, so that nobody needs to look at ``mask``.
     ``nbytes``: bytes a lane. ``clamped``: lanes that a buffer descriptor dropped, or None.
+    ``strict``: the hardware wants natural alignment (LDS, atomics); global loads and stores take any address.
     """
 
     space: Space
     kind: Kind
-    address: NDArray[np.int64]
+    address: NDArray[Any]
     mask: NDArray[np.bool_]
     nbytes: int
     inst: Instruction
     cache: CacheBits = CacheBits()
     clamped: NDArray[np.bool_] | None = None
+    everywhere: bool = False
+    strict: bool = False

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..findings import FindingLog
-from .access import Access, Space
-from .spaces import BankedMemory, GlobalMemory, Words
+from ..program.program import Instruction
+from .access import Access, CacheBits, Maintenance, Space
+from .atomics import AtomicOp, apply_in_order
+from .faults import describe_fault, describe_misalignment
+from .spaces import BankedMemory, GlobalMemory
+from .views import Words, low_bits, natural_width
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -23,7 +27,7 @@ class Observer(Protocol):
 
 
 class MemoryPort:
-    """Memory as one chunk of waves sees it."""
+    """Memory as one chunk of waves sees it. ``changes`` counts stores and atomics that changed something."""
 
     def __init__(
         self,
@@ -39,13 +43,16 @@ class MemoryPort:
         self.changes = 0
 
     def read(self, w: Waves, access: Access) -> Words:
-        """uint32 [n, 64] for each dword (one, zero-extended, for narrow data); 0 in lanes that do not take part."""
+        """uint32 [n, 64] for each dword (one, zero-extended, for narrow data).
+
+        0 in lanes that a descriptor or a fault takes out; unspecified in lanes outside of EXEC if that is the mask.
+        """
         memory = self.spaces[access.space]
         for observer in self.observers:
             observer.observe(self, w, access)
-        offset, mask = memory.resolve(self, w, access)
-        words = memory.views.read(offset, access.nbytes)
-        if not mask.all():
+        offset, mask, everywhere = memory.resolve(self, w, access)
+        words: Words = memory.views.read(offset, access.nbytes, self._alignment(w, access, offset, mask))
+        if not everywhere and mask is not w.em:
             words = [np.where(mask, word, np.uint32(0)) for word in words]
         return words
 
@@ -54,83 +61,67 @@ class MemoryPort:
         memory = self.spaces[access.space]
         for observer in self.observers:
             observer.observe(self, w, access)
-        offset, mask = memory.resolve(self, w, access)
+        offset, mask, everywhere = memory.resolve(self, w, access)
         self.changes += 1
+        low = self._alignment(w, access, offset, mask)
         shape = access.address.shape
-        full = bool(mask.all())
-        flat = offset.reshape(-1) if full else offset[mask]
-        values = []
-        for word in words:
-            word = np.broadcast_to(word, shape)
-            values.append(np.ascontiguousarray(word).reshape(-1) if full else word[mask])
-        memory.views.write(flat, access.nbytes, values)
+        if everywhere:
+            values = [np.broadcast_to(word, shape).reshape(-1) for word in words]
+            memory.views.write(offset.reshape(-1), access.nbytes, values, low)
+        else:
+            memory.views.write(offset[mask], access.nbytes, [np.broadcast_to(x, shape)[mask] for x in words], low)
 
     def atomic(
-        self, w: Waves, access: Access, fn: Callable[..., Any], dtype: Any, operands: Sequence[NDArray[Any]]
+        self, w: Waves, access: Access, op: AtomicOp, operands: Sequence[NDArray[Any]], want_old: bool = True
     ) -> NDArray[Any]:
-        """Read-modify-write of one element a lane; returns the old values [n, 64].
+        """Read-modify-write of one element a lane, in (wave, lane) order; returns the old values [n, 64].
 
-        ``fn(old, *operands) -> new`` over arrays of ``dtype``. Lanes that hit the same address are applied one after
-        the other in (wave, lane) order; others in one vector step.
+        ``operands``: arrays of ``op.dtype``, broadcastable to [n, 64]. Lanes that do not take part get 0, and so do all
+        where the old value is not wanted.
         """
         memory = self.spaces[access.space]
         for observer in self.observers:
             observer.observe(self, w, access)
-        offset, mask = memory.resolve(self, w, access)
-        old = np.zeros(offset.shape, dtype)
+        offset, mask, _ = memory.resolve(self, w, access)
+        low = self._alignment(w, access, offset, mask)
+        result = np.zeros(offset.shape, op.dtype)
         if not mask.any():
-            return old
+            return result
         flat = offset[mask]
         values = [np.broadcast_to(x, offset.shape)[mask] for x in operands]
-        result = np.zeros(flat.shape, dtype)
-        pending = np.arange(len(flat))
-        while len(pending):
-            _, first = np.unique(flat[pending], return_index=True)
-            now = pending[np.sort(first)]
-            result[now] = self._exchange(memory, flat[now], access.nbytes, fn, dtype, [v[now] for v in values])
-            if len(now) == len(pending):
-                break
-            rest = np.ones(len(pending), bool)
-            rest[first] = False
-            pending = pending[rest]
-        old[mask] = result
-        return old
-
-    def _exchange(
-        self, memory: Any, flat: NDArray[np.int64], nbytes: int, fn: Callable[..., Any], dtype: Any, values: list[Any]
-    ) -> NDArray[Any]:
-        words = memory.views.read(flat, nbytes)
-        old = np.ascontiguousarray(np.stack(words, axis=-1)).view(dtype)[..., 0]
-        new = np.ascontiguousarray(np.asarray(fn(old, *values)).astype(dtype, copy=False))
-        if not np.array_equal(new.view(np.uint8), np.ascontiguousarray(old).view(np.uint8)):
+        words = memory.views.read(flat, access.nbytes, low)
+        before = np.ascontiguousarray(np.stack(words, axis=-1)).view(op.dtype)[:, 0]
+        old, lanes, after = apply_in_order(op, flat, before, values, want_old)
+        # compared as integers: a NaN must not look like a change, nor -0 like +0
+        bits = np.dtype(f"u{access.nbytes}")
+        if not np.array_equal(after.view(bits), before[lanes].view(bits)):
             self.changes += 1
-        packed = new.view(np.uint32).reshape(len(flat), nbytes // 4)
-        memory.views.write(flat, nbytes, [packed[:, i] for i in range(nbytes // 4)])
-        return old
+        packed = np.ascontiguousarray(after).view(np.uint32).reshape(len(lanes), access.nbytes // 4)
+        memory.views.write(flat[lanes], access.nbytes, list(packed.T), low)
+        if old is not None:
+            result[mask] = old
+        return result
+
+    def maintain(self, w: Waves, what: Maintenance, cache: CacheBits, inst: Instruction) -> None:
+        """A cache write-back or invalidation of the selected waves. Flat memory has no caches; observers see it."""
+        for observer in self.observers:
+            hook = getattr(observer, "maintain", None)
+            if hook is not None:
+                hook(self, w, what, cache, inst)
+
+    def _alignment(self, w: Waves, access: Access, offset: NDArray[np.int64], mask: NDArray[np.bool_]) -> int:
+        """Address bits below the access size; a finding where the instruction wants them to be 0."""
+        if access.nbytes == 1:
+            return 0
+        low = low_bits(offset)
+        if access.strict:
+            natural = 16 if access.nbytes == 12 else natural_width(access.nbytes)
+            if low & (natural - 1):
+                bad = ((offset & (natural - 1)) != 0) & mask
+                if bad.any():
+                    describe_misalignment(self, w, access, bad, natural)
+        return low
 
     def fault(self, w: Waves, access: Access, bad: NDArray[np.bool_]) -> None:
         """Record lanes whose access lies outside what they may touch."""
-        row, lane = (int(x[0]) for x in np.nonzero(bad))
-        address = int(access.address[row, lane])
-        what = f"{access.space.value} {access.kind.value} of {access.nbytes} bytes"
-        if access.space is not Space.GLOBAL:
-            size = self.spaces[access.space].size
-            self.log.add("memcheck", f"{what} at byte {address:#x}, outside of the {size} bytes there are", w, access.inst, bad)
-            return
-        space = self.spaces[Space.GLOBAL].space
-        near = space.nearest(address)
-        if near is None:
-            self.log.add("memcheck", f"{what} at {address:#x}: no memory is registered", w, access.inst, bad)
-            return
-        if address >= near.end:
-            where = f"{address - near.end} bytes past the end of"
-        elif address < near.base:
-            where = f"{near.base - address} bytes before"
-        else:
-            where = "running over the end of" if not near.freed else "inside the freed"
-        kind = "use after free: " if near.freed else ""
-        name = near.name or f"the {near.size}-byte allocation at {near.base:#x}"
-        self.log.add(
-            "memcheck", f"{kind}{what} {where} {name} ({near.size} bytes)", w, access.inst, bad, near.name or None,
-            near.index_of(address),
-        )  # fmt: skip
+        describe_fault(self, w, access, bad)

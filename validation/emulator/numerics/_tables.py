@@ -69,7 +69,8 @@ def _log2_entries() -> tuple[list[float], list[float]]:
     for j in range(1 << LOG2_BITS):
         low = LOG2_ORIGIN + j * step
         ends = [float(np.uint32(bits).view(np.float32)) for bits in (low, low + step)]
-        reciprocal = Fraction(1) if ends[0] <= 1.0 <= ends[1] else Fraction(float(np.float32(2.0 / (ends[0] + ends[1]))))
+        touches_one = ends[0] <= 1.0 <= ends[1]
+        reciprocal = Fraction(1 if touches_one else float(np.float32(2.0 / (ends[0] + ends[1]))))
         reciprocals.append(float(reciprocal))
         logs.append(-_log2_fixed(reciprocal) / (1 << _FIXED))
     return reciprocals, logs

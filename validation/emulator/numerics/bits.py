@@ -84,7 +84,7 @@ def kind_of(x: Array) -> FloatKind:
         return _KINDS[x.dtype]
     except (KeyError, AttributeError):
         got = getattr(x, "dtype", type(x))
-        raise TypeError(f"expected a float16, float32 or float64 array, got {got}; view the register bits first") from None
+        raise TypeError(f"expected a float16, float32 or float64 array, got {got}: view the bits first") from None
 
 
 def to_bits(x: Array) -> Array:

@@ -43,13 +43,13 @@ def float_to_u32(x: Array) -> Array:
 
 @np.errstate(all="ignore")
 def float_to_i16(x: Array) -> Array:
-    """int16 of a float array, truncating: `V_CVT_I16_F16`, `V_CVT_PK_I16_F32` (one half)."""
+    """int16 of a float array, truncating: `V_CVT_I16_F16`."""
     return _saturate(np.trunc(_wide(x)), -(1 << 15), (1 << 15) - 1, np.int16)
 
 
 @np.errstate(all="ignore")
 def float_to_u16(x: Array) -> Array:
-    """uint16 of a float array, truncating: `V_CVT_U16_F16`, `V_CVT_PK_U16_F32` (one half)."""
+    """uint16 of a float array, truncating: `V_CVT_U16_F16`."""
     return _saturate(np.trunc(_wide(x)), 0, (1 << 16) - 1, np.uint16)
 
 
@@ -168,10 +168,18 @@ def cvt_pk_i16_i32(a: Array, b: Array) -> Array:
 
 @np.errstate(all="ignore")
 def cvt_pk_u8_f32(x: Array, byte: Array, old: Array) -> Array:
-    """`old` (uint32) with byte number `byte` & 3 replaced by x saturated to 0..255: `V_CVT_PK_U8_F32`.
+    """`old` (uint32) with byte `byte` & 3 replaced by x saturated to 0..255: `V_CVT_PK_U8_F32`, `V_CVT_PKACCUM_U8_F32`.
 
     Truncates, as the manuals' other float to integer conversions do (*inferred*).
     """
     shift = (np.asarray(byte, dtype=np.uint32) & np.uint32(3)) * np.uint32(8)
     value = _saturate(np.trunc(_wide(x)), 0, 255, np.uint32)
     return (np.asarray(old, dtype=np.uint32) & ~(_BYTE << shift)) | (value << shift)
+
+
+def sat_pk_u8_i16(x: Array) -> Array:
+    """uint32 with the two signed halves of `x` saturated to 0..255 in bytes 0 and 1: `V_SAT_PK_U8_I16`."""
+    word = np.asarray(x, dtype=np.uint32)
+    halves = ((word << np.uint32(16)).view(np.int32) >> np.int32(16), word.view(np.int32) >> np.int32(16))
+    low, high = (np.clip(half, np.int32(0), np.int32(255)).astype(np.uint32) for half in halves)
+    return low | (high << np.uint32(8))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._blocks import blocked
 from .bits import F16, F32, F64, RNE, TOWARD_NEGATIVE, Array, FloatKind, settle_nans
 from .rounding import check_round_mode, residue_sign, round_to_odd, signed_zero, step_directed, two_sum
 
@@ -35,6 +36,7 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     return p, ((a_hi * b_hi - p) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
 
 
+@blocked
 @np.errstate(all="ignore")
 def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float32 arrays, one rounding: `V_FMA_F32`, `V_FMAC_F32`, `V_PK_FMA_F32`, `V_FMA_MIX_F32`.
@@ -44,7 +46,7 @@ def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     if round_mode != RNE:
         return _narrow_fma(a, b, c, F32, round_mode)
     s = np.multiply(a, b, dtype=np.float64)  # exact: 24 + 24 bits
-    s = s + c
+    s += c
     result = s.astype(np.float32)
     if np.any(_suspicious32(s)):
         result = _fix32(result, a, b, c, s)
@@ -80,6 +82,7 @@ def _narrow_fma(a: Array, b: Array, c: Array, kind: FloatKind, round_mode: int) 
     return settle_nans(result, a, b, c)
 
 
+@blocked
 @np.errstate(all="ignore")
 def fma16(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float16 arrays, one rounding: `V_FMA_F16`, `V_PK_FMA_F16`.
@@ -93,6 +96,7 @@ def fma16(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     return settle_nans(s.astype(np.float16), a, b, c)
 
 
+@blocked
 @np.errstate(all="ignore")
 def fma64(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float64 arrays, one rounding: `V_FMA_F64`, `V_FMAC_F64`."""
@@ -103,6 +107,7 @@ def fma64(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     sum_hi, sum_lo = two_sum(c, product_lo)
     high, low = two_sum(product_hi, sum_hi)
     tail = round_to_odd(*two_sum(sum_lo, low))
+    result: Array
     result, residue = two_sum(high, tail)
     if round_mode != RNE:
         result = signed_zero(step_directed(result, residue, F64, round_mode), product_hi, c, round_mode)
@@ -111,7 +116,7 @@ def fma64(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     hard = ~exact_as_is & ~(_in_range(a, 400) & _in_range(b, 400) & ((c == 0) | _in_range(c, 800)))
     for lane in np.flatnonzero(hard):
         at = np.unravel_index(lane, hard.shape)
-        result[at] = _exact_fma64(float(a[at]), float(b[at]), float(c[at]), round_mode)
+        result[at] = exact_fma64(float(a[at]), float(b[at]), float(c[at]), round_mode)
     return settle_nans(result, a, b, c)
 
 
@@ -120,11 +125,18 @@ def _in_range(x: Array, exponent: int) -> Array:
     return (magnitude > 2.0**-exponent) & (magnitude < 2.0**exponent)
 
 
-def _exact_fma64(a: float, b: float, c: float, round_mode: int) -> np.float64:
-    """One finite lane in integers; Python's integer division rounds correctly, denormals included."""
+def exact_fma64(a: float, b: float, c: float, round_mode: int = RNE, exponent: int = 0) -> np.float64:
+    """(a * b + c) * 2**exponent of finite float64 values in integers, rounded once.
+
+    Python's integer division rounds correctly to nearest even, denormals included.
+    """
     (an, ad), (bn, bd), (cn, cd) = (x.as_integer_ratio() for x in (a, b, c))
     numerator = an * bn * cd + cn * ad * bd
     denominator = ad * bd * cd
+    if exponent > 0:
+        numerator <<= exponent
+    else:
+        denominator <<= -exponent
     if numerator == 0:  # c is the exact negative of the product, hence of the other sign
         return np.float64(-0.0 if round_mode == TOWARD_NEGATIVE else 0.0)
     try:

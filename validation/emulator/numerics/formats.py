@@ -31,6 +31,21 @@ def _narrow(x: Array, kind: FloatKind, round_mode: int) -> Array:
     return settle_nans(nearest, x)
 
 
+def _f16_toward_zero(x: Array) -> Array:
+    """float32 to float16 toward zero: drop the bits that f16 lacks, then convert exactly."""
+    kept = np.asarray((to_bits(x) & np.uint32(0xFFFFE000)).view(np.float32))
+    magnitude = np.abs(x)
+    small = magnitude < F16.tiny
+    if np.any(small):
+        kept = np.where(small, np.trunc(x * np.float32(2.0**24)) * np.float32(2.0**-24), kept)
+    out = np.asarray(kept.astype(np.float16))
+    if np.any(magnitude >= np.float32(65536)):
+        out = np.where(np.isinf(out) & np.isfinite(x), np.copysign(F16.max, out), out).astype(np.float16)
+    # A NaN whose payload sits in the dropped bits has become an infinity.
+    nan = x != x
+    return settle_nans(np.where(nan, F16.default_nan, out), x) if np.any(nan) else out
+
+
 @np.errstate(all="ignore")
 def f32_to_f16(x: Array, round_mode: int = RNE, saturate: bool = False) -> Array:
     """float32 to float16, one rounding: `V_CVT_F16_F32`.
@@ -39,7 +54,7 @@ def f32_to_f16(x: Array, round_mode: int = RNE, saturate: bool = False) -> Array
     largest finite f16 of its sign; infinities stay infinite.
     """
     x = np.asarray(x)
-    out = _narrow(x, F16, round_mode)
+    out = _f16_toward_zero(x) if round_mode == TOWARD_ZERO else _narrow(x, F16, round_mode)
     if saturate:
         over = np.isinf(out) & np.isfinite(x)
         out = np.where(over, np.copysign(F16.max, out), out).astype(np.float16)

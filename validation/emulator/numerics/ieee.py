@@ -15,8 +15,8 @@ from .bits import (
     F16,
     F64,
     RNE,
-    TOWARD_NEGATIVE,
     Array,
+    FloatKind,
     exponent_field,
     flush_denormals,
     is_nan,
@@ -28,11 +28,8 @@ from .bits import (
 )
 from .rounding import check_round_mode, residue_sign, step_directed
 
-FLUSH_NONE, FLUSH_OUTPUT, FLUSH_INPUT, FLUSH_BOTH = 3, 2, 1, 0
-"""Values of MODE.FP_DENORM: bit 0 allows input denormals, bit 1 output denormals.
-
-(ISA manual, MODE register: 0 flushes both, 1 allows input, 2 allows output, 3 allows both.)
-"""
+FLUSH_BOTH, FLUSH_OUTPUT, FLUSH_INPUT, FLUSH_NONE = range(4)
+"""Values of a MODE.FP_DENORM field: bit 0 allows denormal inputs, bit 1 denormal outputs (ISA manual, MODE)."""
 
 
 def flush_inputs(x: Array, denorm_mode: int) -> Array:
@@ -56,7 +53,7 @@ def canonicalize(x: Array) -> Array:
 def _select(a: Array, b: Array, take_a: Array, ieee: bool) -> Array:
     """a where take_a, with the NaN rules common to min and max."""
     take_a = np.where(is_nan(a), False, np.where(is_nan(b), True, take_a))
-    out = np.where(take_a, a, b)
+    out: Array = np.where(take_a, a, b)
     if ieee:
         signalling_b = is_signalling(b)
         signalling_a = is_signalling(a)
@@ -66,25 +63,31 @@ def _select(a: Array, b: Array, take_a: Array, ieee: bool) -> Array:
     return out
 
 
+def _keys(x: Array) -> Array:
+    """Signed integers that order as the numbers do, with -0 (key -1) just below +0 (key 0)."""
+    kind = kind_of(x)
+    int_type = np.dtype(f"i{x.dtype.itemsize}").type
+    signed = to_bits(x).view(int_type)
+    return signed ^ ((signed >> int_type(x.dtype.itemsize * 8 - 1)) & int_type(kind.magnitude))
+
+
+def _from_keys(keys: Array, kind: FloatKind) -> Array:
+    int_type = keys.dtype.type
+    return np.asarray(keys ^ ((keys >> int_type(keys.dtype.itemsize * 8 - 1)) & int_type(kind.magnitude))).view(
+        kind.float_type
+    )
+
+
 def _extreme(a: Array, b: Array, ieee: bool, largest: bool) -> Array:
     a, b = np.asarray(a), np.asarray(b)
     kind = kind_of(a)
     if a.dtype != b.dtype:
         raise TypeError(f"operands must have one format, got {a.dtype} and {b.dtype}")
-    # Integers that order as the floats do, with -0 below +0.
-    # Negative floats have their magnitude bits inverted.
-    int_type = np.dtype(f"i{a.dtype.itemsize}").type
-    shift = int_type(a.dtype.itemsize * 8 - 1)
-    keys = []
-    for x in (a, b):
-        signed = to_bits(x).view(int_type)
-        keys.append(signed ^ ((signed >> shift) & int_type(kind.magnitude)))
-    picked = np.maximum(*keys) if largest else np.minimum(*keys)
-    nan = is_nan(a) | is_nan(b)
-    if np.any(nan):
-        take_a = picked == keys[0]
-        return _select(a, b, take_a, ieee).astype(a.dtype)
-    return np.asarray(picked ^ ((picked >> shift) & int_type(kind.magnitude))).view(a.dtype)
+    key_a, key_b = _keys(a), _keys(b)
+    picked = np.maximum(key_a, key_b) if largest else np.minimum(key_a, key_b)
+    if np.any(is_nan(a)) or np.any(is_nan(b)):
+        return _select(a, b, picked == key_a, ieee).astype(a.dtype)
+    return _from_keys(picked, kind)
 
 
 def minimum(a: Array, b: Array, ieee: bool = True) -> Array:
@@ -113,12 +116,17 @@ def max3(a: Array, b: Array, c: Array, ieee: bool = True) -> Array:
 
 def med3(a: Array, b: Array, c: Array, ieee: bool = True) -> Array:
     """Middle operand, or min3 when any is NaN: `V_MED3_F32`, `V_MED3_F16`."""
+    a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
+    nan = is_nan(a) | is_nan(b) | is_nan(c)
+    key_a, key_b, key_c = _keys(a), _keys(b), _keys(c)
+    minus_zero = (key_a == -1) | (key_b == -1) | (key_c == -1)
+    if not (np.any(nan) or np.any(minus_zero)):
+        low, high = np.minimum(key_a, key_b), np.maximum(key_a, key_b)
+        return _from_keys(np.maximum(low, np.minimum(high, key_c)), kind_of(a))
+    # The pseudocode compares values, to which the zeros are equal: their signs follow its order of tests.
     top = max3(a, b, c, ieee)
     middle = np.where(top == a, maximum(b, c, ieee), np.where(top == b, maximum(a, c, ieee), maximum(a, b, ieee)))
-    nan = is_nan(a) | is_nan(b) | is_nan(c)
-    if np.any(nan):
-        middle = np.where(nan, min3(a, b, c, ieee), middle)
-    return middle.astype(kind_of(np.asarray(a)).float_type)
+    return np.where(nan, min3(a, b, c, ieee), middle).astype(a.dtype)
 
 
 @np.errstate(all="ignore")
@@ -165,14 +173,15 @@ def omod(x: Array, code: int) -> Array:
     return settle_nans(np.asarray(scaled + x.dtype.type(0)), x)
 
 
+@np.errstate(all="ignore")
 def clamp(x: Array, dx10_clamp: bool = True) -> Array:
     """Result limited to [0, 1]: the CLAMP modifier.  NaN gives 0 with MODE.DX10_CLAMP, else itself."""
     x = np.asarray(x)
-    one, zero = x.dtype.type(1), x.dtype.type(0)
-    inside = np.where(x > one, one, np.where(x > zero, x, zero))
+    zero = x.dtype.type(0)
+    inside = np.fmin(np.fmax(x, zero), x.dtype.type(1)) + zero  # the sum settles the sign of zero
     if not dx10_clamp and np.any(is_nan(x)):
         inside = np.where(is_nan(x), quiet_nan(x), inside)
-    return inside.astype(x.dtype)
+    return inside
 
 
 # Rounding to integral values
@@ -318,8 +327,3 @@ def mul_legacy(a: Array, b: Array) -> Array:
     product = settle_nans(np.multiply(a, b, dtype=np.float32), a, b)
     zero = (np.asarray(a) == 0) | (np.asarray(b) == 0)
     return np.where(zero, np.float32(0), product)
-
-
-def add_zero_sign(round_mode: int) -> float:
-    """The zero that an exact cancellation gives in a rounding mode (IEEE 754, 6.3)."""
-    return -0.0 if round_mode == TOWARD_NEGATIVE else 0.0

@@ -224,9 +224,12 @@ def perm(high: Array, low: Array, selector: Array) -> Array:
     0..7 pick a byte (0 is the lowest of `low`), 8..11 the sign of byte 1, 3, 5
     or 7 in all bits, 12 gives 0x00 and anything above 0xff.
     """
+    high, low, selector = _u32(high), _u32(low), _u32(selector)
+    shape = np.broadcast_shapes(high.shape, low.shape, selector.shape)
+    if selector.size and np.all(selector == selector.flat[0]):
+        return _perm_uniform(high, low, int(selector.flat[0]), shape)
     pair = (_u64(high) << _32) | _u64(low)
-    selector = _u32(selector)
-    result = np.zeros(np.broadcast_shapes(np.shape(pair), np.shape(selector)), dtype=np.uint32)
+    result = np.zeros(shape, dtype=np.uint32)
     for byte in range(4):
         choice = ((selector >> np.uint32(8 * byte)) & _BYTE).astype(np.uint64)
         plain = _low((pair >> ((choice & np.uint64(7)) << np.uint64(3))) & np.uint64(0xFF))
@@ -235,6 +238,31 @@ def perm(high: Array, low: Array, selector: Array) -> Array:
             signs = _low((pair >> sign_bit) & np.uint64(1)) * _BYTE
             plain = np.select([choice > 12, choice == 12, choice > 7], [_BYTE, np.uint32(0), signs], plain)
         result |= plain.astype(np.uint32) << np.uint32(8 * byte)
+    return result
+
+
+def _perm_uniform(high: Array, low: Array, selector: int, shape: tuple[int, ...]) -> Array:
+    """`perm` with one selector for all lanes: bytes that move by the same distance move together."""
+    moves: dict[tuple[int, int], int] = {}  # (operand, distance in bytes) -> mask of result bytes
+    result = np.zeros(shape, dtype=np.uint32)
+    for byte in range(4):
+        choice = selector >> (8 * byte) & 0xFF
+        mask = 0xFF << (8 * byte)
+        if choice < 8:
+            key = (choice >> 2, byte - (choice & 3))
+            moves[key] = moves.get(key, 0) | mask
+        elif choice < 12:
+            source = high if choice > 9 else low
+            top = np.uint32(16 * (choice & 1) + 15)
+            result |= ((source >> top) & _ONE) * np.uint32(mask)
+        elif choice > 12:
+            result |= np.uint32(mask)
+    for (operand, distance), mask in moves.items():
+        source = high if operand else low
+        if distance:
+            step = np.uint32(8 * abs(distance))
+            source = source << step if distance > 0 else source >> step
+        result |= source & np.uint32(mask)
     return result
 
 
@@ -261,7 +289,7 @@ def _abs_difference(a: Array, b: Array) -> Array:
 
 
 def _byte_sad(a: Array, b: Array, masked: bool) -> Array:
-    total: Array = np.uint32(0)  # type: ignore[assignment]
+    total: Array = np.uint32(0)
     for shift in (0, 8, 16, 24):
         x, y = (a >> np.uint32(shift)) & _BYTE, (b >> np.uint32(shift)) & _BYTE
         difference = _abs_difference(x, y)
@@ -294,6 +322,27 @@ def sad_u16(a: Array, b: Array, c: Array) -> Array:
 def sad_u32(a: Array, b: Array, c: Array) -> Array:
     """Absolute difference plus c: `V_SAD_U32`."""
     return _abs_difference(_u32(a), _u32(b)) + _u32(c)
+
+
+def _quad(a: Array, b: Array, masked: bool) -> list[Array]:
+    """Byte sums of `b` against the four dwords of uint64 `a` that start at bytes 0 to 3."""
+    window, b = np.asarray(a, dtype=np.uint64), _u32(b)
+    return [_byte_sad(_low(window >> np.uint64(8 * start)), b, masked) for start in range(4)]
+
+
+def qsad_pk_u16_u8(a: Array, b: Array, c: Array, masked: bool = False) -> Array:
+    """uint64 of four 16-bit sums, c (uint64) added per half word: `V_QSAD_PK_U16_U8`, `V_MQSAD_PK_U16_U8` if masked."""
+    addend = np.asarray(c, dtype=np.uint64)
+    result: Array = np.uint64(0)
+    for place, total in enumerate(_quad(a, b, masked)):
+        shift, half = np.uint64(16 * place), np.uint64(0xFFFF)
+        result = result | (((total.astype(np.uint64) + (addend >> shift)) & half) << shift)
+    return result
+
+
+def mqsad_u32_u8(a: Array, b: Array, c: Array) -> Array:
+    """uint32 [..., 4] of four masked sums plus c (uint32 [..., 4]): `V_MQSAD_U32_U8`."""
+    return np.stack(_quad(a, b, masked=True), axis=-1) + _u32(c)
 
 
 def lerp_u8(a: Array, b: Array, c: Array) -> Array:

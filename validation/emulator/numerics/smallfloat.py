@@ -25,7 +25,7 @@ from functools import cache
 
 import numpy as np
 
-from .bits import Array, kind_of, settle_nans
+from .bits import F32, Array, kind_of, settle_nans, to_bits
 from .formats import f64_to_bf16
 from .rounding import check_round_mode
 
@@ -110,6 +110,7 @@ def decode(codes: Array, fmt: Format) -> Array:
     return decode_table(fmt)[np.asarray(codes).astype(np.uint8)]
 
 
+@np.errstate(all="ignore")
 def encode(x: Array, fmt: Format, saturate: bool = False, seed: Array | None = None, round_mode: int = 0) -> Array:
     """Codes (uint8) of a float16, float32 or float64 array, one rounding.
 
@@ -117,9 +118,12 @@ def encode(x: Array, fmt: Format, saturate: bool = False, seed: Array | None = N
     With `seed` (uint32) rounding is stochastic and `round_mode` must be 0.
     """
     x = np.asarray(x)
+    if x.dtype == np.float32 and seed is None and round_mode == 0:
+        return _encode_f32_nearest(x, fmt, saturate)
     return _encode(x.astype(np.float64), x, fmt, saturate, seed, kind_of(x).mantissa_bits, round_mode)
 
 
+@np.errstate(all="ignore")
 def encode_scaled(
     x: Array,
     scale: Array,
@@ -140,6 +144,30 @@ def encode_scaled(
     wide = np.where(np.asarray(scale) == SCALE_NAN, np.nan, np.ldexp(x.astype(np.float64), shift))
     bits = kind_of(x).mantissa_bits if source_mantissa_bits is None else source_mantissa_bits
     return _encode(wide, x, fmt, saturate, seed, bits, 0)
+
+
+def _encode_f32_nearest(x: Array, fmt: Format, saturate: bool) -> Array:
+    """The common case in 32-bit arithmetic: float32, to nearest even, no scale."""
+    magnitude = to_bits(x) & F32.magnitude
+    shift = 23 - fmt.mantissa_bits
+    half = np.uint32((1 << (shift - 1)) - 1)
+    odd = (magnitude >> np.uint32(shift)) & np.uint32(1)
+    code = (magnitude + (odd + half)) >> np.uint32(shift)
+    code = code - np.uint32((127 - fmt.bias) << fmt.mantissa_bits)
+    smallest = np.uint32((fmt.min_exponent + 127) << 23)
+    small = magnitude < smallest
+    if np.any(small):
+        # Adding a power of two whose ulp is the denormals' quantum makes the f32 adder round to it.
+        anchor = np.float32(2.0 ** (fmt.min_exponent + shift))
+        steps = to_bits(np.abs(x) + anchor) - anchor.view(np.uint32)
+        code = np.where(small, steps, code)
+    sign = (to_bits(x) >> np.uint32(32 - fmt.bits)) & np.uint32(1 << (fmt.bits - 1))
+    if np.any(code > fmt.max_code):  # overflow, infinity and NaN alike
+        finite = magnitude < F32.infinity_bits
+        return _finish(code.astype(np.int64), sign != 0, code > fmt.max_code, finite, x != x, fmt, saturate)
+    if fmt.fnuz:
+        sign = sign * (code != 0)  # there is no negative zero
+    return (code | sign).astype(np.uint8)
 
 
 def _encode(

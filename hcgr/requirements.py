@@ -1,0 +1,176 @@
+"""Single requirements on arguments, each answering with a :class:`Problem` or ``None``.
+
+They only look at metadata, except those that say they read addresses, so they work on fake and meta tensors
+too. :mod:`hcgr.contract` composes them into the contract of an entry point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+#: Alignment of the kernels' vector accesses, in bytes.
+VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken requirement.
+
+    Attributes:
+        argument: Name of the argument as the public function spells it.
+        accepted: What would have been accepted.
+        given: What was given.
+        error: The exception class the entry points raise for it.
+    """
+
+    argument: str
+    accepted: str
+    given: str
+    error: type[Exception] = ValueError
+
+    def __str__(self) -> str:
+        return f"{self.argument} must be {self.accepted}, got {self.given}"
+
+    def exception(self) -> Exception:
+        """The exception to raise."""
+        return self.error(str(self))
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _describe(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return f"{type(value).__name__} {value!r}"
+    return f"{_dtype_name(value.dtype)} {list(value.shape)}"
+
+
+def is_tensor(name: str, value: Any) -> Problem | None:
+    """`value` is a dense tensor."""
+    if not isinstance(value, torch.Tensor):
+        return Problem(name, "a tensor", _describe(value), TypeError)
+    if value.layout is not torch.strided:
+        return Problem(name, "a dense (strided) tensor", f"layout {value.layout}")
+    return None
+
+
+def one_of(name: str, value: Any, accepted: Sequence[int]) -> Problem | None:
+    """`value` is one of some integers; a bool is not an integer here."""
+    if isinstance(value, int) and not isinstance(value, bool) and value in accepted:
+        return None
+    return Problem(name, f"one of {', '.join(map(str, accepted))}", repr(value))
+
+
+def finite_positive(name: str, value: Any) -> Problem | None:
+    """`value` is a finite number above zero."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and math.isfinite(value) and value > 0:
+        return None
+    return Problem(name, "a finite number above 0", repr(value))
+
+
+def dtype_in(name: str, tensor: torch.Tensor, dtypes: Sequence[torch.dtype]) -> Problem | None:
+    """`tensor` has one of `dtypes`."""
+    if tensor.dtype in dtypes:
+        return None
+    return Problem(name, f"of dtype {' or '.join(map(_dtype_name, dtypes))}", _describe(tensor))
+
+
+def shape_in(name: str, tensor: torch.Tensor, *shapes: Sequence[int], meaning: str) -> Problem | None:
+    """`tensor` has one of `shapes`; `meaning` spells them in symbols, as ``[M, HS]``."""
+    if any(tuple(tensor.shape) == tuple(shape) for shape in shapes):
+        return None
+    numbers = " or ".join(str(list(shape)) for shape in shapes)
+    return Problem(name, f"of shape {meaning} = {numbers}", _describe(tensor))
+
+
+def rank_is(name: str, tensor: torch.Tensor, rank: int, meaning: str) -> Problem | None:
+    """`tensor` has `rank` dimensions."""
+    if tensor.dim() == rank:
+        return None
+    return Problem(name, f"of rank {rank}, {meaning}", _describe(tensor))
+
+
+def same_device(name: str, tensor: torch.Tensor, reference: str, device: torch.device) -> Problem | None:
+    """`tensor` is on `device`, that of the argument `reference`."""
+    if tensor.device == device:
+        return None
+    return Problem(name, f"on {device}, the device of {reference}", str(tensor.device))
+
+
+def inner_contiguous(name: str, tensor: torch.Tensor) -> Problem | None:
+    """The last dimension has stride 1 (any stride where it has one element)."""
+    if tensor.shape[-1] == 1 or tensor.stride(-1) == 1:
+        return None
+    return Problem(name, "contiguous in its last dimension (stride 1)", f"strides {list(tensor.stride())}")
+
+
+def contiguous(name: str, tensor: torch.Tensor) -> Problem | None:
+    """The whole tensor is contiguous."""
+    if tensor.is_contiguous():
+        return None
+    given = f"shape {list(tensor.shape)} with strides {list(tensor.stride())}"
+    return Problem(name, "contiguous", given)
+
+
+def row_stride(tensor: torch.Tensor) -> int:
+    """Row stride of a matrix in elements; 0 where it has at most one row, since no row follows."""
+    return tensor.stride(0) if tensor.shape[0] > 1 else 0
+
+
+def vector_row_stride(name: str, tensor: torch.Tensor) -> Problem | None:
+    """Rows of a matrix start 16 bytes aligned relative to each other."""
+    elements = VECTOR_BYTES // tensor.element_size()
+    stride = row_stride(tensor)
+    if stride % elements == 0:
+        return None
+    return Problem(name, f"of a row stride that is a multiple of {elements} elements", str(stride))
+
+
+def vector_aligned(name: str, tensor: torch.Tensor) -> Problem | None:
+    """The first element is 16 bytes aligned. Reads the address."""
+    if tensor.numel() == 0 or tensor.data_ptr() % VECTOR_BYTES == 0:
+        return None
+    given = f"address {tensor.data_ptr():#x} (storage offset {tensor.storage_offset()} elements)"
+    return Problem(name, f"aligned to {VECTOR_BYTES} bytes", given)
+
+
+def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte and one past the last that `tensor` can touch; equal for an empty one. Reads the address."""
+    start = tensor.data_ptr()
+    if tensor.numel() == 0:
+        return start, start
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.element_size()
+
+
+def disjoint(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> Problem | None:
+    """The byte ranges of two tensors do not meet; interleaving with the gaps of a strided view counts as
+    meeting.
+
+    Reads addresses.
+    """
+    (begin, end), (other_begin, other_end) = byte_range(tensor), byte_range(other)
+    if begin == end or other_begin == other_end or end <= other_begin or other_end <= begin:
+        return None
+    given = f"bytes {begin:#x}..{end:#x} against {other_begin:#x}..{other_end:#x}"
+    return Problem(name, f"disjoint from {other_name}", given)
+
+
+def on_device(name: str, stream: Any, device: torch.device) -> Problem | None:
+    """`stream` is ``None`` or a stream of `device`: an object with ``device`` and ``cuda_stream``."""
+    if stream is None:
+        return None
+    stream_device = getattr(stream, "device", None)
+    if stream_device is None or not hasattr(stream, "cuda_stream"):
+        return Problem(name, "None or a torch.cuda.Stream", _describe(stream), TypeError)
+    if stream_device.type == device.type and (stream_device.index or 0) == (device.index or 0):
+        return None
+    accepted = f"None or a stream of {device}, the device of the tensors"
+    return Problem(name, accepted, f"a stream of {stream_device}")

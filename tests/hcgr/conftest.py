@@ -1,0 +1,20 @@
+"""Fixtures of the hcgr tests. No kernel runs here: launches go to :mod:`hcgr_standin`."""
+
+from __future__ import annotations
+
+import pytest
+from hcgr_standin import StandIn
+
+from hcgr import dispatch
+
+
+@pytest.fixture
+def standin(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """CPU tensors count as runnable, as under the emulator, and handles are stand-ins."""
+    standin = StandIn()
+    monkeypatch.setenv(dispatch.BACKEND_VARIABLE, "emulator")
+    monkeypatch.setattr(dispatch, "_compile", standin)
+    monkeypatch.setattr(dispatch, "_handles", {})
+    # The configured target, without asking FlyDSL to load a backend called "emulator".
+    monkeypatch.setattr("hcgr.arch.configured", lambda: "gfx942")
+    return standin

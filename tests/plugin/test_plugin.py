@@ -1,0 +1,173 @@
+"""The FlyDSL backend plugin: each test runs a body of `child` in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ARCHS = ("gfx942", "gfx950")
+
+MOVING = '''
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+
+@flyc.kernel
+def moving_kernel(data: fx.Pointer):
+    i = fx.thread_idx.x
+    fx.generic_store(data + i, fx.generic_load(data + i) * 3.0)
+
+
+@flyc.jit
+def program(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
+    moving_kernel(data).launch(grid=(1, 1, 1), block=(64, 1, 1), stream=stream)
+'''
+
+
+def spawn(arch: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the child under the emulator backend, with `env` on top."""
+    environment = {
+        **os.environ,
+        "FLYDSL_COMPILE_BACKEND": "emulator",
+        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
+        "ARCH": arch,
+        "FLYDSL_GPU_ARCH": arch,
+        **env,
+    }
+    for name in ("COMPILE_ONLY", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO"):
+        if name not in env:
+            environment.pop(name, None)
+    command = [sys.executable, "-m", "tests.plugin.child", *args]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def child(arch: str, *args: str, **env: str) -> dict[str, Any]:
+    """The child's answer; its standard error must be empty, as a clean exit leaves it."""
+    done = spawn(arch, *args, **env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]) | {"stderr": done.stderr}
+
+
+def test_entry_point_is_registered() -> None:
+    found = [e.value for e in entry_points(group="flydsl.backends") if e.name == "emulator"]
+    assert set(found) == {"validation.emulator.flydsl_plugin:EmulatorBackend"}, (
+        "the package is not installed in this environment: pip install -e ."
+    )
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_launches_arrive_with_all_their_arguments(arch: str) -> None:
+    got = child(arch, "record")
+    assert got["stderr"] == ""
+    bare, handle = got["launches"]
+    assert bare["kernel"] == handle["kernel"] == "scale_kernel_0"
+    assert (bare["grid"], handle["grid"]) == ([3, 1, 1], [2, 1, 1])
+    assert bare["block"] == handle["block"] == [128, 1, 1]
+    assert bare["dynamic_lds"] == handle["dynamic_lds"] == 512
+    assert (bare["stream"], handle["stream"]) == (77, 0)
+    assert (bare["scalars"], handle["scalars"]) == ([300, 300, 2.5], [300, 200, 0.5])
+    assert all(launch[key] for launch in (bare, handle) for key in ("source", "target", "tensors"))
+    assert got["launched_by_compile"] == 0
+    assert got["outside"] == 0
+
+
+def test_isa_names_source_lines_and_arguments() -> None:
+    got = child("gfx942", "record")
+    assert got["names"] == ["source", "target"]
+    assert got["file"] == ["kernels.py"]
+    assert {got["guard_line"], got["store_line"]} <= set(got["lines"])
+
+
+def test_source_lines_can_be_turned_off() -> None:
+    assert child("gfx942", "record", FLYDSL_DEBUG_ENABLE_DEBUG_INFO="0")["lines"] == []
+
+
+def test_exceptions_reach_the_caller() -> None:
+    got = child("gfx942", "failures")
+    for kind in ("call", "handle"):
+        # A failed launch stops the launcher: the second kernel of the first case never arrives.
+        assert got[f"{kind} first"] == ["'launch 0'", 1]
+        assert got[f"{kind} second"] == ["'launch 1'", 2]
+        assert got[f"{kind} clean"] == ["returned", 2]
+    assert got["stderr"] == ""
+
+
+def test_threads_keep_their_failures_apart() -> None:
+    got = child("gfx942", "threads")
+    assert got["seen"] == [["thread 0"], ["thread 1"]]
+    assert got["counts"] == [20, 20]
+    assert got["wrong"] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [("too_much_lds", "local memory (200000) exceeds limit"), ("no_lowering", "no libcall available for ftanh")],
+)
+def test_errors_that_llvm_only_prints_are_raised(program: str, words: str) -> None:
+    got = child("gfx950", "broken", program)
+    assert got["error"] == "BackendCompileError"
+    assert words in got["message"]
+    assert words in got["stderr"]
+
+
+def test_an_abort_of_the_compiler_leaves_its_words() -> None:
+    done = spawn("gfx942", "broken", "aborts_on_gfx942")
+    assert done.returncode != 0
+    assert "Cannot select" in done.stderr
+    assert child("gfx950", "broken", "aborts_on_gfx942")["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("arch", "env", "words"),
+    [
+        ("gfx1100", {}, "gfx942 and gfx950, not gfx1100"),
+        ("gfx942", {"FLYDSL_GPU_ARCH": "gfx950"}, "set both to the same architecture"),
+        ("gfx942", {"FLYDSL_COMPILE_LLVM_DIR": "/nowhere"}, "unset FLYDSL_COMPILE_LLVM_DIR"),
+        ("gfx942", {"FLYDSL_KTRACE_ENABLE": "1"}, "unset FLYDSL_KTRACE_ENABLE"),
+    ],
+)
+def test_unsupported_settings_are_refused_by_name(arch: str, env: dict[str, str], words: str) -> None:
+    done = spawn(arch, "dispatch", **env)
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_warp_collectives_compile_to_the_code_of_the_real_backend() -> None:
+    got = child("gfx942", "dispatch")
+    assert got["dpp"]
+    assert not got["bpermute"]
+
+
+def test_cached_kernels_work_in_a_new_process(tmp_path: Path) -> None:
+    """Hits when nothing changed; misses when the code, its place or the line information did."""
+    source = tmp_path / "moving.py"
+    source.write_text(MOVING)
+    path = os.pathsep.join(p for p in (str(tmp_path), os.environ.get("PYTHONPATH", "")) if p)
+    env = {
+        "FLYDSL_RUNTIME_ENABLE_CACHE": "1",
+        "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    first = child("gfx942", "cached", **env)
+    again = child("gfx942", "cached", **env)
+    assert (first["lowered"], again["lowered"]) == (1, 0)
+    assert again["lines"] == first["lines"] != []
+    assert again["kernel"] == "moving_kernel_0"
+
+    without = child("gfx942", "cached", **env, FLYDSL_DEBUG_ENABLE_DEBUG_INFO="0")
+    assert (without["lowered"], without["lines"]) == (1, [])
+    assert child("gfx950", "cached", **env)["lowered"] == 1
+
+    source.write_text("\n\n\n" + MOVING)
+    moved = child("gfx942", "cached", **env)
+    assert moved["lowered"] == 1
+    assert moved["lines"] == [n + 3 for n in first["lines"]]

@@ -1,0 +1,88 @@
+"""Grids: cover, determinism, names that rebuild their case, rules, reasons; and HCGR's own grid."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from validation.grid import ROLES, Anchor, Axis, AxisValue, Grid, GridError, Rule
+from validation.ops.hcgr import COMBINE, COMBINE_GRID, MOST_ALLOCATED_ROWS
+
+
+def axis(name: str, count: int) -> Axis:
+    return Axis(name, tuple(AxisValue(f"{name}{i}", i, "variation", f"value {i}") for i in range(count)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=5), st.integers(0, 2**32))
+def test_pairwise_covers_every_legal_pair(counts: list[int], seed: int) -> None:
+    axes = tuple(axis("abcde"[i], n) for i, n in enumerate(counts))
+    rule = Rule(("a", "b"), lambda a, b: (a, b) != (0, 0), "never both zero")
+    grid = Grid(axes, (rule,))
+    cases = grid.pairwise(seed)
+    for left, right in itertools.combinations(axes, 2):
+        for a, b in itertools.product(left.values, right.values):
+            met, possible = (
+                any(c.params[left.name] == a.value and c.params[right.name] == b.value for c in some)
+                for some in (cases, grid.full()))
+            assert met is possible
+    assert len({c.name for c in cases}) == len(cases) <= len(grid.full())
+
+
+def test_a_seed_gives_one_cover_and_seeds_differ() -> None:
+    first, again, other = (COMBINE_GRID.pairwise(seed) for seed in (1, 1, 2))
+    assert first == again
+    assert {c.name for c in first} != {c.name for c in other}
+
+
+def test_a_name_rebuilds_its_case_without_the_cover() -> None:
+    for case in COMBINE_GRID.pairwise(7):
+        assert COMBINE_GRID.decode(case.name).params == case.params
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("m1", "has 1 parts, this grid has 9 axes"),
+    ("m7.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outgiven", "'m7' is not a value of axis 'm'"),
+    ("m8192.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outalloc", "not a legal case: the op can allocate"),
+])
+def test_a_foreign_name_is_refused_with_the_reason(name: str, words: str) -> None:
+    with pytest.raises(GridError) as caught:
+        COMBINE_GRID.decode(name)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("build", "words"), [
+    (lambda: AxisValue("a", 1, "unheard of"), "role of 'a'"),
+    (lambda: AxisValue("a-b", 1, "odd"), "lower-case letters"),
+    (lambda: Grid((axis("a", 1), Axis("b", (AxisValue("a0", 0, "odd"),)))), "labels must be unique"),
+    (lambda: Grid((axis("a", 2),), (Rule(("a", "z"), lambda a, z: True, ""),)), "unknown axes: z"),
+    (lambda: Grid((axis("a", 2),), (), (Anchor({"a": "a9"}, "why"),)), "axis 'a' has no value 'a9'"),
+])
+def test_a_grid_that_contradicts_itself_is_refused(build, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(GridError) as caught:
+        build()
+    assert words in str(caught.value)
+
+
+def test_dependent_values_see_the_other_parameters() -> None:
+    name = "m2g.hc8.hs40960.injdense.rowsdense.wbf16.wshared.normal.outgiven"
+    params = COMBINE_GRID.decode(name).params
+    assert params["injection_stride"] == 8
+    row_bytes = 8 * 40960 * 2
+    assert (params["m"] - 3) * row_bytes >= 2**31 > (params["m"] - 4) * row_bytes
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+def test_combine_grid_is_large_enough_and_has_every_role(seed: int) -> None:
+    cases = COMBINE_GRID.pairwise(seed)
+    assert COMBINE_GRID.uncovered(cases) == []
+    assert sum(COMBINE.launches(case.params) for case in cases) >= 60
+    assert all(case.why for case in cases)
+    roles = {v.role for a in COMBINE_GRID.axes for v in a.values}
+    assert roles == set(ROLES)
+    for limit, element in ((2**31, 2), (2**32, 2), (2**31, 1), (2**32, 1)):
+        assert any(c.params["m"] * c.params["hc"] * c.params["hs"] * element > limit for c in cases)
+    assert all(c.params["out"] or c.params["m"] <= MOST_ALLOCATED_ROWS for c in cases)

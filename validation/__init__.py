@@ -1,0 +1,1 @@
+"""Validation of GPU kernels: runner, stages, devices, report, and the emulator that they run on."""

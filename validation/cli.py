@@ -1,0 +1,239 @@
+"""``hcgr-validate``: the command line of the validator."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from validation import devices
+from validation.cases import COMMAND
+from validation.operation import JsonDict, UnknownOperationError, load_operation, registered_operations
+from validation.report import console
+from validation.report.check import InvalidReportError
+from validation.report.verdict import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE
+from validation.report.writer import ReportPathError, probe, report_paths, write_report
+from validation.runner import Plan, SelectionError, run_arch
+from validation.stages import STAGES, stage
+
+_DESCRIPTION = """\
+Validate an operation's GPU kernels and say on which evidence.
+
+The kernels are compiled for the arch and their machine code is executed: on a GPU of that arch where there is one
+(evidence 'runtime'), else in this project's emulator on the CPU ('emulated'). Where nothing can execute them they
+are only compiled ('compile-only'), which settles nothing. Results are compared with a float32 oracle under bounds
+derived from the arithmetic, while checkers look for bad addresses and uninitialised reads."""
+
+_EPILOG = """\
+stages:
+{stages}
+
+examples:
+  hcgr-validate --arch gfx942 --report out.json     one arch, one report
+  hcgr-validate --arch all --report out.json        writes out.gfx942.json and out.gfx950.json
+  hcgr-validate --list                              every case, and why it is there
+  hcgr-validate --arch gfx950 --skip contract       everything but the error contract (a partial verdict)
+  hcgr-validate --arch gfx942 --case ID --seed N    one case alone, as a failing case prints it
+
+exit codes:
+  0    PASS          every stage that was selected passed, with kernels executed
+  1    FAIL          the code under test is at fault
+  2    usage         bad arguments; nothing was run
+  3    INCONCLUSIVE  nothing was proved: not executed, our own failure, or less evidence than --require asks for
+  130  interrupted   no report was written for the arch that was running
+With several archs the exit code is that of the worst verdict."""
+
+
+class UsageError(Exception):
+    """Bad arguments; the message is one line for the user."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def _whole(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 63:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2^63-1 (got {text!r})")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = _whole(text)
+    if not 1 <= number <= 1024:
+        raise argparse.ArgumentTypeError(f"must be from 1 to 1024 (got {text!r})")
+    return number
+
+
+def _arch(text: str) -> str:
+    if text not in (*devices.ARCHES, "all"):
+        raise argparse.ArgumentTypeError(f"unknown arch {text!r} (known: {', '.join(devices.ARCHES)}, all)")
+    return text
+
+
+def _stage(text: str) -> str:
+    if text not in STAGES:
+        raise argparse.ArgumentTypeError(f"unknown stage {text!r} (stages: {', '.join(STAGES)})")
+    return text
+
+
+def default_jobs() -> int:
+    """One worker for each CPU that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The argument parser; its ``error`` raises :class:`UsageError`."""
+    stages = "\n".join(f"  {name:<12} {stage(name).TITLE}: {_first_line(name)}" for name in STAGES)
+    p = _Parser(prog=COMMAND, description=_DESCRIPTION, epilog=_EPILOG.format(stages=stages), allow_abbrev=False,
+                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--arch", action="append", type=_arch, metavar="ARCH",
+                   help=f"{', '.join(devices.ARCHES)} or all; may be repeated. One report for each arch")
+    p.add_argument("--report", type=Path, metavar="PATH",
+                   help="write the JSON report here, whole or not at all; with several archs, out.json becomes "
+                        "out.ARCH.json. Without it, only the table is shown")
+    p.add_argument("--seed", type=_whole, default=0, metavar="N",
+                   help="seed of the grid and of every input (default: 0)")
+    p.add_argument("--jobs", type=_positive, default=default_jobs(), metavar="N",
+                   help="worker processes (default: one a CPU, here %(default)s)")
+    p.add_argument("--only", action="append", type=_stage, default=[], metavar="STAGE",
+                   help="run this stage only; may be repeated")
+    p.add_argument("--skip", action="append", type=_stage, default=[], metavar="STAGE",
+                   help="leave this stage out; may be repeated")
+    p.add_argument("--require", choices=("runtime", "emulated", "compile-only"), metavar="LEVEL",
+                   help="the weakest evidence to accept: runtime, emulated or compile-only; with less, the verdict "
+                        "is INCONCLUSIVE")
+    p.add_argument("--case", metavar="ID", help="replay this case alone")
+    p.add_argument("--grid", choices=("pairwise", "full"), default="pairwise",
+                   help="how much of the shape grid: each pair of values once, or every combination (hours); "
+                        "default: pairwise")
+    p.add_argument("--op", default="hcgr", metavar="NAME",
+                   help=f"operation under test: {', '.join(registered_operations())}, or module:attribute "
+                        "(default: hcgr)")
+    p.add_argument("--list", action="store_true", help="list stages and cases with their reasons, and stop")
+    return p
+
+
+def _first_line(name: str) -> str:
+    text = (sys.modules[STAGES[name]].__doc__ or "").strip().splitlines()[0]
+    return text[:1].lower() + text[1:]
+
+
+def main(argv: Sequence[str] | None = None, device_modules: tuple[str, ...] = devices.DEVICES) -> int:
+    """Run the command; returns the exit code. ``device_modules`` is for tests."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(arguments, device_modules)
+    except (UsageError, UnknownOperationError, SelectionError, ReportPathError) as error:
+        _complain(f"error: {error.args[0]} (see {COMMAND} --help)")
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        with suppress(OSError):  # the reader of our output is gone; a flush at exit must not complain again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_CODES["INCONCLUSIVE"]
+    except Exception as error:
+        traceback.print_exc()
+        _complain(f"internal error: {type(error).__name__}: {error}; this says nothing about the code under test")
+        return EXIT_CODES["INCONCLUSIVE"]
+
+
+def _complain(line: str) -> None:
+    print(f"{COMMAND}: {line}", file=sys.stderr, flush=True)
+
+
+def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
+    options = parser().parse_args(arguments)
+    plan = Plan(
+        operation=load_operation(options.op), operation_name=options.op, seed=options.seed, jobs=options.jobs,
+        only=tuple(options.only), skip=tuple(options.skip), case=options.case, cover=options.grid,
+        required=options.require, command=(COMMAND, *arguments), device_modules=device_modules)
+    if plan.case and (plan.only or plan.skip):
+        raise UsageError("--case runs one case alone and does not go together with --only or --skip")
+    plan.check()
+    if options.list:
+        for line in console.listing(_cases(plan)):
+            print(line)
+        return 0
+    arches = _arches(options.arch)
+    paths = report_paths(options.report, arches) if options.report else {}
+    for path in paths.values():
+        probe(path)
+    return _validate(plan, arches, paths)
+
+
+def _arches(asked: list[str] | None) -> list[str]:
+    if not asked:
+        raise UsageError(f"--arch is needed: {', '.join(devices.ARCHES)} or all")
+    return [arch for arch in devices.ARCHES if arch in asked or "all" in asked]
+
+
+def _cases(plan: Plan) -> list[tuple[str, str, list[tuple[str, Sequence[str]]]]]:
+    listed: list[tuple[str, str, list[tuple[str, Sequence[str]]]]] = []
+    for name in plan.selected():
+        module = stage(name)
+        request = plan.request(devices.ARCHES[0])
+        tasks = [plan.find_case(devices.ARCHES[0])] if plan.case else module.plan(request)
+        listed.append((name, module.TITLE, [(task.id, task.why) for task in tasks]))
+    return listed
+
+
+def _validate(plan: Plan, arches: list[str], paths: dict[str, Path]) -> int:
+    codes: list[int] = []
+    written: list[Path] = []
+    previous = signal.signal(signal.SIGTERM, _terminated)
+    try:
+        for arch in arches:
+            with console.view() as shown:
+                report = run_arch(plan, arch, shown)
+            shown.table(report)
+            codes.append(report["verdict"]["exit_code"])
+            if arch in paths and not _write(paths[arch], report):
+                codes.append(EXIT_CODES["INCONCLUSIVE"])
+            elif arch in paths:
+                written.append(paths[arch])
+                shown.say(f"  report: {paths[arch]}")
+    except KeyboardInterrupt:
+        kept = f"; complete: {', '.join(map(str, written))}" if written else ""
+        unwritten = "; no report was written" if paths else ""
+        _complain(f"interrupted while validating {arch}{unwritten}{kept}")
+        return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return _worst(codes)
+
+
+def _write(path: Path, report: JsonDict) -> bool:
+    """Write a report; on failure say so in one line, and that what was at ``path`` is still there."""
+    try:
+        write_report(path, report)
+    except (InvalidReportError, OSError) as error:
+        _complain(f"{path} was not written: {error}")
+        return False
+    return True
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _worst(codes: Sequence[int]) -> int:
+    """FAIL over INCONCLUSIVE over PASS."""
+    return next((EXIT_CODES[name] for name in ("FAIL", "INCONCLUSIVE") if EXIT_CODES[name] in codes), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The project's own emulator as a device: the kernels' machine code runs on this CPU, under checkers."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from validation.devices import Claim, receipt
+
+LEVEL = "emulated"
+CHECKS = ("memcheck", "initcheck")
+
+#: What a clean run on this device covered; see the report.
+COVERS = {"checks": list(CHECKS), "schedules": "one: workgroups in order, waves in lockstep", "memory": "flat"}
+
+BACKEND = "emulator"
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def claim(arch: str) -> Claim:
+    """Available when the emulator is registered as a FlyDSL backend."""
+    registered = {entry.name for entry in importlib.metadata.entry_points(group="flydsl.backends")}
+    if BACKEND in registered:
+        return Claim(BACKEND, LEVEL, True, "registered as a FlyDSL backend")
+    return Claim(BACKEND, LEVEL, False, "the package is not installed, so FlyDSL does not know the backend "
+                                        "'emulator' (pip install -e .)")
+
+
+def worker_environment(arch: str) -> dict[str, str]:
+    """FlyDSL compiles for ``arch`` through the emulator backend, which puts source lines into the code."""
+    return {"ARCH": arch, "FLYDSL_GPU_ARCH": arch, "FLYDSL_COMPILE_BACKEND": BACKEND}
+
+
+def finding_record(finding: Any) -> dict[str, Any]:
+    """The report's form of an emulator finding; source files of this project relative to its root."""
+    record = dict(finding.as_dict())
+    with contextlib.suppress(ValueError):  # a file from elsewhere keeps its whole path
+        record["source_file"] = str(Path(record["source_file"] or "").relative_to(_ROOT))
+    for name in ("workgroup", "index"):
+        record[name] = list(record[name]) if record[name] is not None else None
+    return record
+
+
+class Session:
+    """Receipts and findings of the launches that the emulator has seen, read when asked for."""
+
+    def __init__(self, emulated: Any) -> None:
+        self._emulated = emulated
+
+    @property
+    def launches(self) -> list[dict[str, Any]]:
+        """One receipt a launch."""
+        return [receipt(r.kernel, r.arch, r.grid, r.block, r.workgroups_run, r.instructions)
+                for r in self._emulated.launches]
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Every finding of every launch."""
+        return [finding_record(f) for r in self._emulated.launches for f in r.findings]
+
+
+class EmulatorBench:
+    """Sparse, guarded memory and sessions under memcheck and initcheck."""
+
+    level = LEVEL
+    sparse = True
+
+    def __init__(self, arch: str) -> None:
+        from validation.emulator import AddressSpace
+
+        self.arch = arch
+        self.space = AddressSpace()
+        self._tensors: list[tuple[str, Any]] = []
+
+    def empty(self, shape: Sequence[int], dtype: Any, name: str) -> Any:
+        """A contiguous tensor in a mapping of its own; pages take memory when touched."""
+        tensor = self.space.empty(tuple(shape), dtype, name)
+        self._tensors.append((name, tensor))
+        return tensor
+
+    def filled(self, tensor: Any) -> None:
+        """The host has written ``tensor``: initcheck need not complain about reads of it."""
+        if tensor.numel():
+            self.space.mark_written(tensor)
+
+    def guard_damage(self) -> list[str]:
+        """Names of tensors beside which a byte of the guard areas is no longer zero."""
+        import torch
+
+        damaged = []
+        for name, tensor in self._tensors:
+            if tensor.numel():
+                raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+                first = tensor.data_ptr() - raw.data_ptr()
+                edges = raw[:first], raw[first + tensor.numel() * tensor.element_size():]
+                if any(bool(edge.any()) for edge in edges):
+                    damaged.append(name)
+        return damaged
+
+    @contextmanager
+    def session(self, workgroups: Sequence[tuple[int, int, int]] | None = None) -> Iterator[Session]:
+        """Route FlyDSL launches to the emulator, with this bench's memory and both checks."""
+        from validation.emulator import emulate
+
+        with emulate(arch=self.arch, checks=CHECKS, space=self.space, workgroups=workgroups) as emulated:
+            yield Session(emulated)
+
+    def blame(self, error: BaseException) -> tuple[str, list[dict[str, Any]]] | None:
+        """A kernel fault (or deadlock) accuses the kernel; what the emulator does not support does not."""
+        from validation.emulator import KernelFault
+
+        if isinstance(error, KernelFault):
+            return str(error), [finding_record(f) for f in error.findings]
+        return None
+
+    def close(self) -> None:
+        """Drop every tensor."""
+        self._tensors.clear()
+
+
+def open_bench(arch: str) -> EmulatorBench:
+    """A bench with an empty address space."""
+    return EmulatorBench(arch)
+
+
+@contextmanager
+def capture_asm() -> Iterator[list[str]]:
+    """Within the block FlyDSL launches run nothing; the assembly text of each is appended to the list."""
+    from validation.emulator.flydsl_plugin import runtime
+
+    texts: list[str] = []
+    with runtime.launches_to(lambda launch: texts.append(launch.asm)):
+        yield texts

@@ -1,0 +1,97 @@
+"""Vector bit operations: logic, shifts, bit fields, counting, permutations of bits and bytes.
+
+Semantics: CDNA3 and CDNA4 ISA manuals, VOP1, VOP2 and VOP3 opcode tables. Shift amounts use only as many bits as the
+operand needs; the mask is applied first, so that a constant amount costs one scalar operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..numerics import integer
+from .boolean3 import boolean3
+from .entry import GFX950, define
+
+U16, U32, U64 = np.uint16, np.uint32, np.uint64
+I16, I32, I64 = np.int16, np.int32, np.int64
+_M4, _M5, _M6 = U16(15), U32(31), U32(63)
+
+_LOGIC = (
+    ("v_and_b32", "u32", "u32 u32", lambda a, b: a & b),
+    ("v_or_b32", "u32", "u32 u32", lambda a, b: a | b),
+    ("v_xor_b32", "u32", "u32 u32", lambda a, b: a ^ b),
+    ("v_xnor_b32", "u32", "u32 u32", lambda a, b: ~(a ^ b)),
+    ("v_not_b32", "u32", "u32", lambda a: ~a),
+    ("v_and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | c),
+    ("v_or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c),
+    ("v_bfi_b32", "u32", "u32 u32 u32", lambda mask, a, b: (mask & (a ^ b)) ^ b),
+)
+_SHIFTS = (
+    ("v_lshlrev_b32", "u32", "u32 u32", lambda n, a: a << (n & _M5)),
+    ("v_lshrrev_b32", "u32", "u32 u32", lambda n, a: a >> (n & _M5)),
+    ("v_ashrrev_i32", "i32", "i32 i32", lambda n, a: a >> (n & I32(31))),
+    ("v_lshlrev_b64", "u64", "u32 u64", lambda n, a: a << (n & _M6)),
+    ("v_lshrrev_b64", "u64", "u32 u64", lambda n, a: a >> (n & _M6)),
+    ("v_ashrrev_i64", "i64", "i32 i64", lambda n, a: a >> (n & I32(63))),
+    ("v_lshlrev_b16", "u16", "u16 u16", lambda n, a: a << (n & _M4)),
+    ("v_lshrrev_b16", "u16", "u16 u16", lambda n, a: a >> (n & _M4)),
+    ("v_ashrrev_i16", "i16", "i16 i16", lambda n, a: a >> (n & I16(15))),
+    ("v_lshl_add_u32", "u32", "u32 u32 u32", lambda a, n, c: (a << (n & _M5)) + c),
+    ("v_lshl_or_b32", "u32", "u32 u32 u32", lambda a, n, c: (a << (n & _M5)) | c),
+    ("v_add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, n: (a + b) << (n & _M5)),
+    ("v_lshl_add_u64", "u64", "u64 u32 u64", lambda a, n, c: (a << (n & U32(7))) + c),
+)
+
+_LANE = np.arange(64, dtype=np.uint64)
+_BELOW = (U64(1) << _LANE) - U64(1)
+_BELOW_LOW, _BELOW_HIGH = _BELOW.astype(U32), (_BELOW >> U64(32)).astype(U32)
+
+
+def _count_below(mask: Any) -> Any:
+    """Ones of the first operand in lanes below one's own, within 32 lanes, plus the second operand."""
+    return lambda a, b: np.bitwise_count(a & mask) + b
+
+
+_FIELDS = (
+    ("v_bfe_u32", "u32", "u32 u32 u32", integer.bfe_u32),
+    ("v_bfe_i32", "u32", "u32 u32 u32", integer.bfe_i32),
+    ("v_bfm_b32", "u32", "u32 u32", integer.bfm),
+    ("v_bfrev_b32", "u32", "u32", integer.bfrev),
+    ("v_bcnt_u32_b32", "u32", "u32 u32", integer.bcnt),
+    ("v_ffbh_u32", "u32", "u32", integer.ffbh_u32),
+    ("v_ffbh_i32", "u32", "u32", integer.ffbh_i32),
+    ("v_ffbl_b32", "u32", "u32", integer.ffbl),
+    ("v_mbcnt_lo_u32_b32", "u32", "u32 u32", _count_below(_BELOW_LOW)),
+    ("v_mbcnt_hi_u32_b32", "u32", "u32 u32", _count_below(_BELOW_HIGH)),
+    ("v_alignbit_b32", "u32", "u32 u32 u32", integer.alignbit),
+    ("v_alignbyte_b32", "u32", "u32 u32 u32", integer.alignbyte),
+)
+
+
+def _permute_bytes(high: Any, low: Any, selector: Any) -> Any:
+    """V_PERM_B32. A selector that is the same everywhere and only picks bytes moves whole byte planes."""
+    first = int(selector.flat[0]) if np.ndim(selector) else int(selector)
+    picks = first.to_bytes(4, "little")
+    shape = np.broadcast_shapes(np.shape(high), np.shape(low))
+    if max(picks) > 7 or not shape or (np.ndim(selector) and (selector != first).any()):
+        return integer.perm(high, low, selector)
+    planes = [np.broadcast_to(np.ascontiguousarray(x), shape) for x in (low, high)]
+    result = np.empty((*shape, 4), np.uint8)
+    for i, pick in enumerate(picks):
+        result[..., i] = planes[pick >> 2] >> U32(8 * (pick & 3)) if pick & 3 else planes[pick >> 2]
+    return result.view(U32)[..., 0]
+
+
+define("v_perm_b32", "valu", "u32", "u32 u32 u32", _permute_bytes)
+for _row in (*_LOGIC, *_SHIFTS, *_FIELDS):
+    define(_row[0], "valu", _row[1], _row[2], _row[3])
+
+
+def _bitop3(a: Any, b: Any, c: Any, bitop3: int) -> Any:
+    return boolean3(bitop3)(a, b, c)
+
+
+define("v_bitop3_b32", "valu", "u32", "u32 u32 u32", _bitop3, GFX950, keywords={"bitop3": 0})
+define("v_bitop3_b16", "valu", "u16", "u16 u16 u16", _bitop3, GFX950, keywords={"bitop3": 0}, keep_half=True)

@@ -1,0 +1,160 @@
+"""Binder of LDS instructions that go through memory (DS; CDNA3 and CDNA4 ISA, "Data share")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import AsmError
+from ..isa.entry import Entry
+from ..memory.access import Access, Kind, Space
+from ..memory.views import Words
+from ..program.operands import M0, Operand
+from ..program.program import Instruction
+from .fetch import operand_count, reject_modifiers, vector_source
+from .transfer import (
+    DataFormat,
+    Locate,
+    MemoryLoad,
+    Piece,
+    bind_load,
+    bind_rmw,
+    bind_store,
+    data_registers,
+    element_source,
+    element_words,
+    entry_format,
+    gather,
+)
+from .types import U32
+from .waves import LANES, BindContext, Waves
+
+AddressOf = Callable[[Waves], NDArray[np.uint32]]
+
+
+def lds_access(w: Waves, kind: Kind, address: NDArray[Any], nbytes: int, inst: Instruction) -> Access:
+    return Access(Space.LDS, kind, address, w.em, nbytes, inst, everywhere=w.full, strict=True)
+
+
+def _offset(inst: Instruction, name: str, limit: int) -> int:
+    value = int(inst.modifiers.get(name, 0))
+    if not 0 <= value <= limit:
+        raise AsmError(f"{name} {value} is outside of 0..{limit}", inst.line_number, inst.text)
+    return value
+
+
+def ds_address(inst: Instruction, operand: Operand, offset: int, ctx: BindContext) -> AddressOf:
+    """Byte address of each lane: the VGPR plus the offset, modulo 2**32."""
+    lane = vector_source(inst, operand, "u32", ctx)
+    return (lambda w: lane(w) + U32(offset)) if offset else lane
+
+
+def locate_with(inst: Instruction, address: AddressOf) -> Locate:
+    return lambda w, kind, nbytes: [Piece(0, lds_access(w, kind, address(w), nbytes, inst))]
+
+
+def bind_ds(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
+    """``ds_read_*``, ``ds_write_*`` and the atomics: one address a lane, 16-bit offset.
+
+    Options: kind (load, store, atomic), format, op, operands (of the atomic), returns.
+    """
+    reject_modifiers(inst, {"offset"})
+    operands, kind = list(inst.operands), entry.options["kind"]
+    count = entry.options.get("operands", 1)
+    returns = kind == "load" or bool(entry.options.get("returns"))
+    operand_count(inst, 1 + returns + (0 if kind == "load" else count))
+    result = operands.pop(0) if returns else None
+    locate = locate_with(inst, ds_address(inst, operands.pop(0), _offset(inst, "offset", 0xFFFF), ctx))
+    if kind == "load":
+        assert result is not None
+        return bind_load(inst, result, entry_format(entry), ctx, locate)
+    if kind == "store":
+        return bind_store(inst, operands[0], entry_format(entry), ctx, locate)
+    op = entry.options["op"]
+    rows = [data_registers(inst, o, op.nbytes // 4, ctx) for o in operands]
+    # the text gives compare before new value; the operation takes them the other way round
+    return bind_rmw(inst, op, rows[::-1], result, ctx, locate)
+
+
+def bind_ds_two(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
+    """``read2``, ``write2`` and ``wrxchg2``: two elements a lane at ``offset0`` and ``offset1`` in units.
+
+    Options: kind, nbytes (of an element), unit (bytes: the element, or 64 of them for ``st64``), op.
+    """
+    reject_modifiers(inst, {"offset0", "offset1"})
+    kind, nbytes, unit = entry.options["kind"], entry.options["nbytes"], entry.options["unit"]
+    operands, dwords = list(inst.operands), nbytes // 4
+    operand_count(inst, {"load": 2, "store": 3, "atomic": 4}[kind])
+    result = operands.pop(0) if kind != "store" else None
+    where = operands.pop(0)
+    addresses = [ds_address(inst, where, unit * _offset(inst, name, 255), ctx) for name in ("offset0", "offset1")]
+    element = DataFormat(nbytes)
+    first = data_registers(inst, result, 2 * dwords, ctx) if result is not None else 0
+
+    def put(w: Waves, words: Words) -> None:
+        for i, word in enumerate(words):
+            w.vput(first + i, word)
+
+    if kind == "load":
+
+        def read(w: Waves) -> Words:
+            words: Words = []
+            for address in addresses:
+                words += w.port.read(w, lds_access(w, Kind.LOAD, address(w), nbytes, inst))
+            return words
+
+        return MemoryLoad(read, put)
+    if kind == "store":
+        getters = [gather(inst, o, element, ctx) for o in operands]
+
+        def store(w: Waves) -> None:
+            for address, get in zip(addresses, getters, strict=True):
+                w.port.write(w, lds_access(w, Kind.STORE, address(w), nbytes, inst), get(w))
+
+        return store
+    op = entry.options["op"]
+    rows = [data_registers(inst, o, dwords, ctx) for o in operands]
+    sources = [element_source(row, op) for row in rows]
+
+    def swap(w: Waves) -> Words:
+        words: Words = []
+        # both operands are read before the first exchange: nothing of the result is in a register yet
+        for address, value in zip(addresses, [get(w) for get in sources], strict=True):
+            access = lds_access(w, Kind.ATOMIC, address(w), nbytes, inst)
+            words += element_words(w.port.atomic(w, access, op, [value]))
+        return words
+
+    return MemoryLoad(swap, put)
+
+
+def bind_ds_lane(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
+    """``ds_read_addtid_b32`` and ``ds_write_addtid_b32``: address M0[15:0] + offset + 4 * lane."""
+    reject_modifiers(inst, {"offset"})
+    operand_count(inst, 1)
+    lanes = (np.arange(LANES, dtype=np.int64) * 4 + _offset(inst, "offset", 0xFFFF))[None, :]
+
+    def address(w: Waves) -> Any:
+        return (w.sget(M0) & U32(0xFFFF)).astype(np.int64)[:, None] + lanes
+
+    bind_one = bind_load if entry.options["kind"] == "load" else bind_store
+    return bind_one(inst, inst.operands[0], DataFormat(4), ctx, locate_with(inst, address))
+
+
+def bind_ds_count(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
+    """``ds_append`` and ``ds_consume``: add or subtract the number of active lanes at M0[15:0] + offset, once a wave;
+    every active lane gets the value from before. Option: op."""
+    reject_modifiers(inst, {"offset"})
+    operand_count(inst, 1)
+    offset, op = _offset(inst, "offset", 0xFFFF), entry.options["op"]
+    row = data_registers(inst, inst.operands[0], 1, ctx)
+
+    def perform(w: Waves) -> Words:
+        active = w.em.sum(axis=1, dtype=U32)[:, None]
+        address = (w.sget(M0) & U32(0xFFFF)).astype(np.int64)[:, None] + offset
+        access = Access(Space.LDS, Kind.ATOMIC, address, active > 0, 4, inst, strict=True)
+        return [w.port.atomic(w, access, op, [active])]
+
+    return MemoryLoad(perform, lambda w, words: w.vput(row, words[0]))

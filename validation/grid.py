@@ -1,0 +1,228 @@
+"""Shape grids: axes whose values each have a role, covered pairwise or in full, from a seed.
+
+A grid's case is named by its axis labels (``m65.hc4.hs2560``), so a name alone rebuilds the case: replaying needs
+neither the seed nor the cover that produced it. Pairwise cover is greedy: as long as some pair of values of two
+axes has not met in any case, a new case starts from that pair and fills its other axes with whatever adds most
+uncovered pairs; ties are broken by the seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SEPARATOR = "."
+
+#: Why a value is on an axis. ``production`` values need no further reason.
+ROLES = ("production", "tile boundary", "odd", "tiny", "zero", "beyond 2^31", "beyond 2^32", "long", "variation")
+
+Pair = tuple[tuple[str, str], tuple[str, str]]
+
+
+class GridError(ValueError):
+    """A grid that contradicts itself, or a case name that does not belong to it."""
+
+
+@dataclass(frozen=True)
+class AxisValue:
+    """One point on an axis. A callable ``value`` is given the case's other parameters and returns the number."""
+
+    label: str
+    value: Any
+    role: str
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise GridError(f"role of {self.label!r} is {self.role!r}, must be one of: {', '.join(ROLES)}")
+        if not self.label or set(self.label) - set("abcdefghijklmnopqrstuvwxyz0123456789_"):
+            raise GridError(f"label {self.label!r} must be lower-case letters, digits and '_'")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A parameter of the operation and the values it takes."""
+
+    name: str
+    values: tuple[AxisValue, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Values of two axes that may not meet: ``allows(a, b)`` is asked with their raw values."""
+
+    axes: tuple[str, str]
+    allows: Callable[[Any, Any], bool]
+    why: str
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A combination that must be in every cover, whatever the pairs; axes left out take their first value."""
+
+    labels: Mapping[str, str]
+    why: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a grid. ``name`` is its identity, ``params`` the resolved values, ``why`` the reasons."""
+
+    name: str
+    params: Mapping[str, Any]
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Axes, the pairs of values that cannot meet, and the combinations that must be there."""
+
+    axes: tuple[Axis, ...]
+    rules: tuple[Rule, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+    _values: dict[str, dict[str, AxisValue]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for axis in self.axes:
+            self._values[axis.name] = {v.label: v for v in axis.values}
+        labels = [v.label for axis in self.axes for v in axis.values]
+        twice = {label for label in labels if labels.count(label) > 1}
+        if twice:
+            raise GridError(f"labels must be unique in a grid, these are not: {', '.join(sorted(twice))}")
+        for rule in self.rules:
+            missing = set(rule.axes) - set(self._values)
+            if missing:
+                raise GridError(f"a rule names unknown axes: {', '.join(sorted(missing))}")
+        for anchor in self.anchors:
+            self._complete(anchor)
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def decode(self, name: str) -> Case:
+        """The case called ``name``; ``GridError`` says which part does not belong to this grid."""
+        parts = name.split(SEPARATOR)
+        if len(parts) != len(self.axes):
+            raise GridError(f"{name!r} has {len(parts)} parts, this grid has {len(self.axes)} axes")
+        labels: dict[str, str] = {}
+        for axis, label in zip(self.axes, parts, strict=True):
+            if label not in self._values[axis.name]:
+                known = ", ".join(self._values[axis.name])
+                raise GridError(f"{label!r} is not a value of axis {axis.name!r} (values: {known})")
+            labels[axis.name] = label
+        broken = self._broken(labels)
+        if broken:
+            raise GridError(f"{name!r} is not a legal case: {broken.why}")
+        return self._case(labels, ())
+
+    # -- covers ------------------------------------------------------------------------------------------------
+
+    def full(self) -> list[Case]:
+        """Every legal combination."""
+        return [self._case(labels, ()) for labels in self._product() if not self._broken(labels)]
+
+    def pairwise(self, seed: int) -> list[Case]:
+        """The anchors, then cases until each legal pair of values has met at least once."""
+        rng = random.Random(seed)
+        missing = dict.fromkeys(self._legal_pairs())
+        chosen: dict[str, Case] = {}
+        for anchor in self.anchors:
+            self._take(self._complete(anchor), f"anchor: {anchor.why}", missing, chosen)
+        while missing:
+            first = next(iter(missing))
+            labels = self._grow(dict(first), missing, rng)
+            if labels is None:  # each pair is legal by itself, but the rules leave no third value beside it
+                del missing[first]
+                continue
+            self._take(labels, "", missing, chosen)
+        return list(chosen.values())
+
+    def uncovered(self, cases: Sequence[Case]) -> list[Pair]:
+        """Legal pairs of values that meet in none of ``cases``."""
+        missing = dict.fromkeys(self._legal_pairs())
+        for case in cases:
+            for pair in self._pairs(self._labels(case.name)):
+                missing.pop(pair, None)
+        return list(missing)
+
+    # -- the works ---------------------------------------------------------------------------------------------
+
+    def _labels(self, name: str) -> dict[str, str]:
+        return dict(zip((a.name for a in self.axes), name.split(SEPARATOR), strict=True))
+
+    def _complete(self, anchor: Anchor) -> dict[str, str]:
+        labels = {axis.name: axis.values[0].label for axis in self.axes} | dict(anchor.labels)
+        for name, label in labels.items():
+            if label not in self._values.get(name, {}):
+                raise GridError(f"anchor {anchor.why!r}: axis {name!r} has no value {label!r}")
+        broken = self._broken(labels)
+        if broken:
+            raise GridError(f"anchor {anchor.why!r} breaks a rule: {broken.why}")
+        return labels
+
+    def _product(self) -> Iterator[dict[str, str]]:
+        names = [axis.name for axis in self.axes]
+        for combination in itertools.product(*(axis.values for axis in self.axes)):
+            yield dict(zip(names, (v.label for v in combination), strict=True))
+
+    def _broken(self, labels: Mapping[str, str]) -> Rule | None:
+        for rule in self.rules:
+            a, b = rule.axes
+            if a in labels and b in labels:
+                left, right = self._values[a][labels[a]].value, self._values[b][labels[b]].value
+                if not rule.allows(left, right):
+                    return rule
+        return None
+
+    def _legal_pairs(self) -> Iterator[Pair]:
+        for a, b in itertools.combinations(self.axes, 2):
+            for left, right in itertools.product(a.values, b.values):
+                if not self._broken({a.name: left.label, b.name: right.label}):
+                    yield (a.name, left.label), (b.name, right.label)
+
+    def _pairs(self, labels: Mapping[str, str]) -> Iterator[Pair]:
+        for a, b in itertools.combinations(self.axes, 2):
+            if a.name in labels and b.name in labels:
+                yield (a.name, labels[a.name]), (b.name, labels[b.name])
+
+    def _grow(self, labels: dict[str, str], missing: Mapping[Pair, None], rng: random.Random) -> dict[str, str] | None:
+        """Fill the axes that ``labels`` leaves open, best gain first; ``None`` when no filling obeys the rules."""
+        open_axes = [axis for axis in self.axes if axis.name not in labels]
+        if not open_axes:
+            return labels
+        axis = rng.choice(open_axes)
+        options: list[tuple[int, float, dict[str, str]]] = []
+        for value in axis.values:
+            trial = labels | {axis.name: value.label}
+            if self._broken(trial) is None:
+                gain = sum(p in missing for p in self._pairs(trial))
+                options.append((-gain, rng.random(), trial))
+        for _, _, trial in sorted(options, key=lambda option: option[:2]):
+            grown = self._grow(trial, missing, rng)
+            if grown is not None:
+                return grown
+        return None
+
+    def _take(self, labels: dict[str, str], reason: str, missing: dict[Pair, None], chosen: dict[str, Case]) -> None:
+        new = [pair for pair in self._pairs(labels) if pair in missing]
+        for pair in new:
+            del missing[pair]
+        reasons = [reason] if reason else []
+        if new:
+            (_, left), (_, right) = new[0]
+            more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+            reasons.append(f"first to pair {left} with {right}{more}")
+        case = self._case(labels, tuple(reasons))
+        chosen.setdefault(case.name, case)
+
+    def _case(self, labels: Mapping[str, str], why: tuple[str, ...]) -> Case:
+        values = [self._values[axis.name][labels[axis.name]] for axis in self.axes]
+        params = {axis.name: v.value for axis, v in zip(self.axes, values, strict=True) if not callable(v.value)}
+        for axis, v in zip(self.axes, values, strict=True):
+            if callable(v.value):
+                params[axis.name] = v.value(params)
+        roles = tuple(f"{v.label}: {v.role}" + (f", {v.why}" if v.why else "")
+                      for v in values if v.role != "production")
+        return Case(SEPARATOR.join(v.label for v in values), params, why + roles)

@@ -1,0 +1,190 @@
+"""What the runner validates: an *operation under test*.
+
+An operation names its public entry points. Each entry point brings a shape grid, the rows of its error
+contract and a *driver*, the code that builds inputs, calls the public function and compares with an oracle.
+Drivers are named by reference (``"module:attribute"``) and only ever imported inside a worker process, so the
+command line stays free of torch and of the code under test.
+
+Operations register under the entry point group ``hcgr.operations``; ``module:attribute`` works as a name too,
+for an operation that is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from validation.grid import Case, Grid
+
+ENTRY_POINT_GROUP = "hcgr.operations"
+
+#: Known without an installed distribution, so that a plain checkout works.
+BUILT_IN = {"hcgr": "validation.ops.hcgr:OPERATION"}
+
+JsonDict: TypeAlias = dict[str, Any]
+Workgroup: TypeAlias = tuple[int, int, int]
+
+
+class UnknownOperationError(LookupError):
+    """No operation of that name is registered; the message lists those that are."""
+
+
+class SkipCase(Exception):  # noqa: N818 - an outcome, not an error
+    """Raised by a driver when this device cannot run the case at all; the message is the skip's reason."""
+
+
+@dataclass(frozen=True)
+class ContractRow:
+    """One row of the error contract.
+
+    ``error`` is the name of the exception class that the call must raise, or ``None`` for a call that must
+    succeed without launching anything (M = 0). ``mentions`` are words the message must hold: the argument, and
+    what is accepted.
+    """
+
+    name: str
+    why: str
+    error: str | None
+    mentions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """One public function of an operation.
+
+    ``driver`` refers to a class with the methods of :class:`Driver`. ``variant`` maps a case's parameters to
+    the name of the group of kernels that serves it; the compile stage has one task for each variant.
+    ``limits`` holds the largest value accepted for a resource of :class:`validation.stages.isa.Resources`, by
+    field name.
+    """
+
+    name: str
+    function: str
+    grid: Grid
+    driver: str
+    contract: tuple[ContractRow, ...]
+    variant: Callable[[Mapping[str, Any]], str]
+    launches: Callable[[Mapping[str, Any]], bool]
+    limits: Mapping[str, int] = field(default_factory=dict)
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A named set of entry points. ``packages`` are the import packages that hold the code under test."""
+
+    name: str
+    title: str
+    packages: tuple[str, ...]
+    entry_points: tuple[EntryPoint, ...]
+
+    def entry_point(self, name: str) -> EntryPoint:
+        """The entry point called ``name``; ``LookupError`` names those that exist."""
+        for entry in self.entry_points:
+            if entry.name == name:
+                return entry
+        known = ", ".join(e.name for e in self.entry_points)
+        raise LookupError(f"operation {self.name!r} has no entry point {name!r} (it has: {known})")
+
+
+class Session(Protocol):
+    """What the launch layer saw while a call ran."""
+
+    launches: list[JsonDict]
+    findings: list[JsonDict]
+
+
+class Bench(Protocol):
+    """Where a case runs: memory and launches of one device (see :mod:`validation.devices`).
+
+    ``sparse`` says whether a tensor far larger than memory can be declared, and chosen workgroups run.
+    """
+
+    level: str
+    sparse: bool
+
+    def empty(self, shape: Sequence[int], dtype: Any, name: str) -> Any:
+        """An uninitialised contiguous tensor of the device, guarded on both sides, reported under ``name``."""
+
+    def filled(self, tensor: Any) -> None:
+        """The host has written every element of ``tensor`` (a view counts for itself only)."""
+
+    def session(self, workgroups: Sequence[Workgroup] | None = None) -> AbstractContextManager[Session]:
+        """Observe the launches of a block; ``workgroups`` are the coordinates of those to run (``None``: all)."""
+
+    def guard_damage(self) -> list[str]:
+        """Names of the tensors beside which a guard byte changed."""
+
+    def blame(self, error: BaseException) -> tuple[str, list[JsonDict]] | None:
+        """Findings behind an exception that accuses the kernel; ``None`` for any other exception."""
+
+    def close(self) -> None:
+        """Release every tensor made by :meth:`empty`."""
+
+
+class Driver(Protocol):
+    """Worker-side half of an entry point."""
+
+    def prepare(self, case: Case, bench: Bench, seed: int) -> Any:
+        """Inputs (and caller-owned outputs, poisoned) of ``case``, equal for equal ``seed``."""
+
+    def workgroups(self, inputs: Any) -> Sequence[Workgroup] | None:
+        """Coordinates of the workgroups to run; ``None`` for all."""
+
+    def run(self, inputs: Any) -> Any:
+        """Call the public function once and return its outputs."""
+
+    def check(self, inputs: Any, outputs: Any) -> list[JsonDict]:
+        """Compare with the oracle: one record a check, made by :func:`validation.cases.comparison`."""
+
+    def build(self, case: Case, arch: str) -> list[str]:
+        """Compile the kernels that serve ``case``, launching nothing, and return their assembly texts."""
+
+    def contract(self, row: str, bench: Bench) -> ContractCall:
+        """The call of one contract row."""
+
+
+@dataclass(frozen=True)
+class ContractCall:
+    """A call that must be refused (or do nothing), and the tensors whose bytes it may not change.
+
+    ``verify`` looks at the result of a call that must succeed and returns what is wrong with it, or ``None``.
+    """
+
+    call: Callable[[], Any]
+    untouched: tuple[tuple[str, Any], ...] = ()
+    verify: Callable[[Any], str | None] | None = None
+
+
+def resolve_reference(reference: str) -> Any:
+    """The object behind ``"module:attribute"``."""
+    module, _, attribute = reference.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def registered_operations() -> dict[str, str]:
+    """Name to reference, of every operation that can be found, installed ones first."""
+    found = dict(BUILT_IN)
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        found[entry.name] = entry.value
+    return found
+
+
+def load_operation(name: str) -> Operation:
+    """The operation called ``name``, or the one behind a ``module:attribute`` reference."""
+    known = registered_operations()
+    reference = name if ":" in name else known.get(name)
+    if reference is None:
+        accepted = ", ".join(sorted(known))
+        raise UnknownOperationError(f"unknown operation {name!r} (known: {accepted}; or give module:attribute)")
+    try:
+        operation = resolve_reference(reference)
+    except (ImportError, AttributeError) as error:
+        raise UnknownOperationError(f"operation {name!r} cannot be loaded from {reference!r}: {error}") from error
+    if not isinstance(operation, Operation):
+        raise UnknownOperationError(f"{reference!r} is a {type(operation).__name__}, not an Operation")
+    return operation

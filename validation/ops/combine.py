@@ -1,0 +1,195 @@
+"""Runs ``flydsl_gr_two_stage_combine`` for the validator: inputs, the call, and what the oracle says of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import hcgr
+from hcgr import arch as arch_table
+from hcgr.plan import CombinePlan, plan_combine
+from oracle import compare_exact, reference
+from oracle.checks import check_combine
+from oracle.guards import poison, unwritten
+from validation.devices.emulator import capture_asm, open_bench
+from validation.grid import Case
+from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroup
+from validation.ops import combine_contract
+from validation.ops.common import comparison_of, fill, filled_allocations, simple_check
+
+#: Elements of r2 that a case may have before only chosen workgroups run: a second or so of emulation.
+MOST_ELEMENTS = 1 << 20
+
+BF16 = torch.bfloat16
+
+
+@dataclass
+class Inputs:
+    """One call. ``rows`` are those that run and are compared; ``neighbours`` must keep their poison."""
+
+    m: int
+    hc: int
+    hs: int
+    values: str
+    residual: torch.Tensor
+    block_output: torch.Tensor
+    injection: torch.Tensor
+    norm_weight: torch.Tensor
+    out: torch.Tensor | None
+    rows: list[int]
+    neighbours: list[int]
+    workgroups: list[Workgroup] | None
+
+
+class CombineDriver:
+    """See :class:`validation.operation.Driver`."""
+
+    def prepare(self, case: Case, bench: Bench, seed: int) -> Inputs:
+        """Inputs of the case. Rows that no chosen workgroup handles stay uncommitted and uninitialised."""
+        p = case.params
+        m, hc, hs = p["m"], p["hc"], p["hs"]
+        generator = torch.Generator().manual_seed(seed)
+        plan = plan_combine(m, hc, hs, arch_table.cus_of_device(torch.device("cpu"))) if m else None
+        rows, workgroups = choose_rows(m, hc * hs, plan, generator)
+        if workgroups is not None and not bench.sparse:
+            raise SkipCase(f"{m} rows of {hc * hs} elements need sparse memory, which this device does not have")
+        spans = contiguous_spans(rows)
+        width, inj_stride = hc * hs, p["injection_stride"]
+        residual = bench.empty((m, width + p["row_padding"]), BF16, "residual")[:, :width]
+        block_output = bench.empty((m, hs + p["row_padding"]), BF16, "block_output")[:, :hs]
+        first = min(320, inj_stride - hc)
+        injection_base = bench.empty((m, inj_stride), BF16, "injection")
+        injection = injection_base[:, first:first + hc]
+        shape = (hs,) if p["weight_shape"] == "shared" else (width,)
+        norm_weight = bench.empty(shape, getattr(torch, p["weight_dtype"]), "norm_weight")
+        norm_weight.copy_(torch.randn(shape, generator=generator))
+        bench.filled(norm_weight)
+        for span in spans:
+            injection_base[span] = math.nan  # a load beside the view must not find a plausible value
+            for name, tensor in (("residual", residual), ("block_output", block_output), ("injection", injection)):
+                fill(tensor[span], p["values"], name, generator)
+                bench.filled(tensor[span])
+        neighbours = sorted({n for s in spans for n in (s.start - 1, s.stop) if 0 <= n < m} - set(rows))
+        out = None
+        if p["out"]:
+            out = bench.empty((m, width), BF16, "out")
+            for span in [*spans, *(slice(n, n + 1) for n in neighbours)]:
+                poison(out[span])
+        return Inputs(m, hc, hs, p["values"], residual, block_output, injection, norm_weight, out, rows,
+                      neighbours if p["out"] else [], workgroups)
+
+    def workgroups(self, inputs: Inputs) -> Sequence[Workgroup] | None:
+        """Those that handle ``inputs.rows``; ``None`` for all."""
+        return inputs.workgroups
+
+    def run(self, inputs: Inputs) -> torch.Tensor:
+        """One call of the public function; an output that it allocates starts as NaN."""
+        with filled_allocations():
+            return hcgr.flydsl_gr_two_stage_combine(
+                inputs.residual, inputs.block_output, inputs.injection, inputs.norm_weight, inputs.hc, out=inputs.out)
+
+    def check(self, inputs: Inputs, outputs: torch.Tensor) -> list[JsonDict]:
+        """Form of the result, elements written, and the oracle: bound tier always, exact tier where it applies."""
+        checks = [check_form(inputs, outputs)]
+        if not checks[0]["passed"] or inputs.m == 0:
+            return checks
+        rows = inputs.rows
+        if inputs.out is not None:
+            checks.append(check_written(outputs, rows, inputs.neighbours))
+        checks.append(comparison_of("r2", "bound", check_combine(
+            outputs, inputs.residual, inputs.block_output, inputs.injection, inputs.hc,
+            rows=rows if inputs.workgroups is not None else None)))
+        if inputs.values == "exact":
+            index = torch.tensor(rows)
+            residual, block_output, injection = (
+                t.index_select(0, index) for t in (inputs.residual, inputs.block_output, inputs.injection))
+            want = reference.combine(residual, block_output, injection, inputs.hc).reshape(len(rows), -1)
+            checks.append(comparison_of("r2", "exact", compare_exact("r2", outputs.index_select(0, index), want),
+                                        rows))
+        return checks
+
+    def build(self, case: Case, arch: str) -> list[str]:
+        """The assembly of the kernel that this case launches: the launch itself is intercepted."""
+        p = case.params
+        m, hc, hs = p["m"], p["hc"], p["hs"]
+        bench = open_bench(arch)
+        residual, block_output, injection, out = (
+            bench.empty((m, columns), BF16, "") for columns in (hc * hs, hs, hc, hc * hs))
+        with capture_asm() as texts:
+            hcgr.flydsl_gr_two_stage_combine(residual, block_output, injection, torch.ones(hs), hc, out=out)
+        return texts
+
+    def contract(self, row: str, bench: Bench) -> ContractCall:
+        """The call of one contract row."""
+        return combine_contract.call(row, bench)
+
+
+def choose_rows(
+    m: int, width: int, plan: CombinePlan | None, generator: torch.Generator
+) -> tuple[list[int], list[Workgroup] | None]:
+    """Rows to run and the workgroups that handle them, ``None`` when all of them fit :data:`MOST_ELEMENTS`.
+
+    Else the first and the last workgroup, those at each crossing of 2^31 and 2^32 bytes and elements, and random
+    ones for as long as the budget lasts.
+    """
+    if plan is None or m * width <= MOST_ELEMENTS:
+        return list(range(m)), None
+    edges = [limit // width for limit in (1 << 30, 1 << 31, 1 << 32)]  # elements: 2^31 bytes is 2^30 elements
+    wanted = [0, m - 1, *(row + step for row in edges for step in (0, 1) if row + step < m)]
+    groups = {row // plan.rows for row in wanted}
+    budget = MOST_ELEMENTS // (width * plan.rows)
+    for row in _random_rows(m, generator):
+        if len(groups) < budget:
+            groups.add(row // plan.rows)
+    ordered = sorted(groups)
+    rows = [row for g in ordered for row in range(g * plan.rows, min((g + 1) * plan.rows, m))]
+    return rows, [(g * plan.column_tiles + tile, 0, 0) for g in ordered for tile in range(plan.column_tiles)]
+
+
+def _random_rows(m: int, generator: torch.Generator) -> list[int]:
+    return [int(x) for x in torch.randint(0, m, (64,), generator=generator)]
+
+
+def contiguous_spans(rows: Sequence[int]) -> list[slice]:
+    """``rows`` (ascending) as slices."""
+    spans: list[slice] = []
+    for row in rows:
+        if spans and spans[-1].stop == row:
+            spans[-1] = slice(spans[-1].start, row + 1)
+        else:
+            spans.append(slice(row, row + 1))
+    return spans
+
+
+def check_form(inputs: Inputs, r2: Any) -> JsonDict:
+    """Shape, dtype and layout of the result, and that a caller's buffer is what came back."""
+    wanted = (inputs.m, inputs.hc * inputs.hs)
+    problems = []
+    if tuple(r2.shape) != wanted or r2.dtype != BF16:
+        problems.append(f"is {r2.dtype} {tuple(r2.shape)}, must be {BF16} {wanted}")
+    if not r2.is_contiguous():
+        problems.append(f"has strides {r2.stride()}, must be contiguous")
+    if inputs.out is not None and r2.data_ptr() != inputs.out.data_ptr():
+        problems.append("is not the caller's output buffer")
+    return simple_check("r2", "form", problems, "shape, dtype and layout as promised")
+
+
+def check_written(r2: torch.Tensor, rows: Sequence[int], neighbours: Sequence[int]) -> JsonDict:
+    """No element of ``rows`` still holds the poison, every element of ``neighbours`` does."""
+    problems = []
+    for span in contiguous_spans(rows):
+        missing = unwritten(r2[span])
+        if len(missing):
+            row, column = (int(i) for i in missing[0])
+            problems.append(f"{len(missing)} elements of rows {span.start}..{span.stop - 1} were never written, "
+                            f"first [{span.start + row}, {column}]")
+    for row in neighbours:
+        if len(unwritten(r2[row:row + 1])) != r2.shape[1]:
+            problems.append(f"row {row} was written, no workgroup that ran owns it")
+    return simple_check("r2", "written", problems, f"{len(rows)} rows written, {len(neighbours)} beside them kept",
+                        len(rows) * r2.shape[1])
+

@@ -1,0 +1,80 @@
+"""Pieces that HCGR's drivers share: value distributions, allocations that start as NaN, check records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from oracle.compare import Comparison
+from validation.cases import comparison
+from validation.operation import JsonDict
+
+BF16 = torch.bfloat16
+_SPECIALS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40, 3.3895e38, -3.3895e38)
+#: Share of special values in the ``specials`` distribution.
+_SPECIAL_SHARE = 0.02
+
+
+def _normal(shape: torch.Size, name: str, generator: torch.Generator) -> torch.Tensor:
+    scale = 4.0 if name == "injection" else 1.0
+    return torch.randn(shape, generator=generator) * scale
+
+
+def _exact(shape: torch.Size, name: str, generator: torch.Generator) -> torch.Tensor:
+    """Integers whose combine is exact in bf16: with a logit of 0 or ±1024 the weight is 1, 2 or 0 for any HC <= 8."""
+    if name == "injection":
+        return torch.randint(-1, 2, shape, generator=generator) * 1024.0
+    return torch.randint(-64, 65, shape, generator=generator).float()
+
+
+def _wide(shape: torch.Size, name: str, generator: torch.Generator) -> torch.Tensor:
+    reach = 8.0 if name == "injection" else 60.0
+    exponents = (torch.rand(shape, generator=generator) * 2 - 1) * reach
+    return torch.randn(shape, generator=generator) * torch.exp2(exponents)
+
+
+def _specials(shape: torch.Size, name: str, generator: torch.Generator) -> torch.Tensor:
+    values = _normal(shape, name, generator)
+    chosen = torch.rand(shape, generator=generator) < _SPECIAL_SHARE
+    which = torch.randint(0, len(_SPECIALS), shape, generator=generator)
+    return torch.where(chosen, torch.tensor(_SPECIALS)[which], values)
+
+
+_DISTRIBUTIONS: dict[str, Callable[[torch.Size, str, torch.Generator], torch.Tensor]] = {
+    "normal": _normal, "exact": _exact, "wide": _wide, "specials": _specials}
+
+
+def fill(tensor: torch.Tensor, values: str, name: str, generator: torch.Generator) -> None:
+    """Fill ``tensor``, the argument called ``name``, from the distribution called ``values``."""
+    tensor.copy_(_DISTRIBUTIONS[values](tensor.shape, name, generator))
+
+
+@contextmanager
+def filled_allocations() -> Iterator[None]:
+    """Within the block torch fills what it allocates uninitialised with NaN, so that stale results cannot pass."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def comparison_of(output: str, tier: str, result: Comparison, rows: Sequence[int] | None = None) -> JsonDict:
+    """The report's record of an oracle comparison. ``rows`` maps a compared row to its row in the full tensor."""
+    index = list(result.worst.index) if result.worst else None
+    if index and rows is not None:
+        index[0] = rows[index[0]]
+    return comparison(
+        output, tier, result.passed, str(result), elements=result.elements,
+        max_abs_error=abs(result.worst.got - result.worst.want) if result.worst else None,
+        max_ratio=result.max_ratio, ratio_p50=result.percentiles.get(50.0), ratio_p99=result.percentiles.get(99.0),
+        mean_signed_error=result.bias, worst_index=index)
+
+
+def simple_check(output: str, tier: str, problems: Sequence[str], good: str, elements: int | None = None) -> JsonDict:
+    """A check that holds unless there are problems."""
+    return comparison(output, tier, not problems, "; ".join(problems) or good, elements=elements)

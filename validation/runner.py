@@ -1,0 +1,194 @@
+"""Runs the stages of one operation on one arch and hands back the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Protocol
+
+from validation import devices
+from validation.cases import Outcome, Task, case_record, replay_command
+from validation.devices.pool import Pool
+from validation.operation import JsonDict, Operation
+from validation.report.builder import StageRun, build_report
+from validation.stages import STAGES, Request, Stage, stage
+from validation.stages.environment import describe, source_state
+
+
+class SelectionError(LookupError):
+    """A stage or case was asked for that does not exist; the message is fit for the command line."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run was asked to do. ``operation_name`` is the name that loads ``operation`` in a worker."""
+
+    operation: Operation
+    operation_name: str
+    seed: int = 0
+    jobs: int = 1
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    case: str | None = None
+    cover: str = "pairwise"
+    required: str | None = None
+    command: tuple[str, ...] = ()
+    device_modules: tuple[str, ...] = devices.DEVICES
+
+    def request(self, arch: str) -> Request:
+        """What the stages plan from."""
+        return Request(self.operation, self.operation_name, arch, self.seed, self.cover)
+
+    def selected(self) -> tuple[str, ...]:
+        """Names of the stages to run, in order."""
+        if self.case is not None:
+            return (self.case.partition(".")[0],)
+        return tuple(name for name in STAGES if (not self.only or name in self.only) and name not in self.skip)
+
+    def left_out(self) -> tuple[str, ...]:
+        """What the caller chose not to run, in words."""
+        if self.case is not None:
+            return (f"every case but {self.case}",)
+        return tuple(f"stage {name}" for name in STAGES if name not in self.selected())
+
+    def check(self) -> None:
+        """Raise :class:`SelectionError` when the selection names what does not exist, or leaves nothing."""
+        for name in (*self.only, *self.skip):
+            if name not in STAGES:
+                raise SelectionError(f"unknown stage {name!r} (stages: {', '.join(STAGES)})")
+        if self.case is not None:
+            self.find_case(devices.ARCHES[0])
+        if not self.selected():
+            raise SelectionError("--only and --skip leave no stage to run")
+
+    def find_case(self, arch: str) -> Task:
+        """The task behind :attr:`case`."""
+        assert self.case is not None
+        name = self.case.partition(".")[0]
+        if name not in STAGES:
+            raise SelectionError(f"case {self.case!r} must start with a stage and a dot (stages: {', '.join(STAGES)})")
+        try:
+            return stage(name).find(self.request(arch), self.case)
+        except LookupError as error:
+            raise SelectionError(str(error.args[0])) from error
+
+
+class Progress(Protocol):
+    """Who wants to know how a run is getting on."""
+
+    def stage_started(self, arch: str, title: str, total: int) -> None:
+        """A stage begins, with ``total`` cases."""
+
+    def case_done(self, arch: str, record: JsonDict) -> None:
+        """One case has its record."""
+
+    def stage_skipped(self, arch: str, title: str, reason: str) -> None:
+        """A stage does not execute."""
+
+
+def claim_device(arch: str, modules: Sequence[str]) -> tuple[str | None, list[devices.Claim]]:
+    """The module of the strongest device that can run ``arch`` (``None``: nothing can), and every claim."""
+    answers = devices.claim_all(arch, modules)
+    chosen = next((module for module, claim in answers if claim.available), None)
+    return chosen, [claim for _, claim in answers]
+
+
+class Pools:
+    """The worker pools of one arch, started when first used: one on the claimed device, one that compiles.
+
+    A GPU's workers run FlyDSL's own backend; assembly text comes from the compile-only device. Every other device
+    compiles in its own workers.
+    """
+
+    def __init__(self, jobs: int, arch: str, module: str | None) -> None:
+        self._jobs, self._arch, self._module = jobs, arch, module
+        self._pools: dict[str, Pool] = {}
+
+    def __enter__(self) -> Pools:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+    @property
+    def replaced(self) -> int:
+        """Workers that died or had to be ended."""
+        return sum(pool.replaced for pool in self._pools.values())
+
+    def fitting(self, module: Stage) -> Pool:
+        """The pool in which the tasks of a stage run; only called when there is a device."""
+        assert self._module is not None
+        on_gpu = devices.device(self._module).LEVEL == "runtime"
+        name = devices.COMPILER if on_gpu and module.LEVEL == "compile-only" else self._module
+        if name not in self._pools:
+            environment = devices.device(name).worker_environment(self._arch)
+            self._pools[name] = Pool(self._jobs, self._arch, name, environment)
+        return self._pools[name]
+
+
+def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
+    """Run the selected stages on ``arch`` and return the finished report (not yet checked or written)."""
+    begun, started = time.monotonic(), datetime.now(timezone.utc)
+    module, claims = claim_device(arch, plan.device_modules)
+    claimed = next((claim for claim in claims if claim.available), None)
+    runs: list[StageRun] = []
+    with Pools(plan.jobs, arch, module) as pools:
+        for name in STAGES:
+            runs.append(_run_stage(plan, arch, stage(name), claimed, pools, progress))
+        replaced = pools.replaced
+    header = {
+        "operation": {
+            "name": plan.operation.name, "title": plan.operation.title,
+            "entry_points": [{"name": e.name, "function": e.function} for e in plan.operation.entry_points],
+        },
+        "arch": arch,
+        "seed": plan.seed,
+        "command": list(plan.command),
+        "selection": {"stages": list(plan.selected()), "case": plan.case, "cover": plan.cover},
+        "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "duration_s": round(time.monotonic() - begun, 3),
+        "environment": describe(),
+        "source": source_state(Path(__file__).parent),
+    }
+    covers = devices.device(module).COVERS if module else {"checks": [], "schedules": "none", "memory": "none"}
+    return build_report(
+        header=header, stage_runs=runs, claims=claims, claimed=claimed, required=plan.required,
+        partial=plan.left_out(), covers=covers, workers={"jobs": plan.jobs, "replaced": replaced})
+
+
+def _run_stage(
+    plan: Plan, arch: str, module: Stage, claimed: devices.Claim | None, pools: Pools, progress: Progress
+) -> StageRun:
+    level = claimed.level if claimed else "none"
+
+    def skipped(reason: str, deselected: bool = False) -> StageRun:
+        if not deselected:
+            progress.stage_skipped(arch, module.TITLE, reason)
+        return StageRun(module.NAME, module.TITLE, module.SETTLES, "none", [], 0.0, reason, deselected)
+
+    if module.NAME not in plan.selected():
+        return skipped("not selected", deselected=True)
+    if claimed is None:
+        return skipped("no device can run or compile anything here")
+    if not devices.meets(level, module.NEEDS):
+        return skipped(f"needs {module.NEEDS} evidence, the device gives {level}")
+    tasks = [plan.find_case(arch)] if plan.case else module.plan(plan.request(arch))
+    order = {task.id: position for position, task in enumerate(tasks)}
+    progress.stage_started(arch, module.TITLE, len(tasks))
+    begun = time.monotonic()
+    records: list[JsonDict] = []
+    for task, outcome in pools.fitting(module).run(tasks, STAGES):
+        records.append(_record(plan, arch, task, outcome))
+        progress.case_done(arch, records[-1])
+    records.sort(key=lambda record: order[record["id"]])
+    evidence = module.LEVEL if module.LEVEL is not None else level
+    return StageRun(module.NAME, module.TITLE, module.SETTLES, evidence, records, time.monotonic() - begun,
+                    "" if records else "the operation has no case for this stage")
+
+
+def _record(plan: Plan, arch: str, task: Task, outcome: Outcome) -> JsonDict:
+    return case_record(task, outcome, replay_command(plan.operation_name, arch, task.id, plan.seed))

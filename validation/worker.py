@@ -1,0 +1,123 @@
+"""The worker process: takes tasks from a pipe, runs them, answers on another pipe.
+
+Started as ``python -m validation.worker`` by :mod:`validation.devices.pool`. Requests and answers are JSON, one a
+line, on two descriptors of their own: standard output and error belong to the code under test, which may print
+anything there, and go to files that the parent reads only when something went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from validation import devices
+from validation.operation import Bench, JsonDict, Operation, load_operation
+
+_PR_SET_PDEATHSIG = 1
+
+
+class TaskContext:
+    """What a stage may use while it executes a task."""
+
+    def __init__(self, arch: str, device: str, stderr_path: Path) -> None:
+        self.arch = arch
+        self.device = device
+        self._stderr_path = stderr_path
+        self._stderr_start = 0
+        self._operations: dict[str, Operation] = {}
+
+    def operation(self, name: str) -> Operation:
+        """The operation called ``name``, loaded once a process."""
+        if name not in self._operations:
+            self._operations[name] = load_operation(name)
+        return self._operations[name]
+
+    @contextmanager
+    def bench(self) -> Iterator[Bench]:
+        """A fresh bench on this worker's device, closed afterwards."""
+        bench = devices.device(self.device).open_bench(self.arch)
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+    def begin(self) -> None:
+        """Forget what earlier tasks wrote to standard error."""
+        self._stderr_start = _size(self._stderr_path)
+
+    def stderr_text(self) -> str:
+        """What this task has written to standard error so far, at the level of file descriptors."""
+        sys.stderr.flush()
+        try:
+            with self._stderr_path.open("rb") as stream:
+                stream.seek(self._stderr_start)
+                return stream.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def end_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process when its parent dies, however that happens (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit("the process that started this worker is gone")
+
+
+def execute(request: JsonDict, context: TaskContext) -> JsonDict:
+    """Run one request; an exception becomes part of the answer, never the end of the worker."""
+    context.begin()
+    try:
+        stage = importlib.import_module(request["module"])
+        value = stage.execute(request["payload"], context)
+        json.dumps(value)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}", "detail": traceback.format_exc()}
+    return {"value": value}
+
+
+def serve(requests: TextIO, answers: TextIO, context: TaskContext) -> None:
+    """Answer requests until the parent closes the pipe."""
+
+    def send(message: JsonDict) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    send({"ready": os.getpid()})
+    for line in requests:
+        request = json.loads(line)
+        send({"id": request["id"]} | execute(request, context))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of the process."""
+    parser = argparse.ArgumentParser(prog="validation.worker", description=__doc__)
+    for name, kind in (("read-fd", int), ("write-fd", int), ("parent", int), ("arch", str), ("device", str),
+                       ("stderr", Path)):
+        parser.add_argument(f"--{name}", type=kind, required=True)
+    arguments: Any = parser.parse_args(argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when workers end
+    end_with_parent(arguments.parent)
+    for descriptor in (arguments.read_fd, arguments.write_fd):
+        os.set_inheritable(descriptor, False)
+    context = TaskContext(arguments.arch, arguments.device, arguments.stderr)
+    with os.fdopen(arguments.read_fd) as requests, os.fdopen(arguments.write_fd, "w") as answers:
+        serve(requests, answers, context)
+
+
+if __name__ == "__main__":
+    main()
