@@ -15,7 +15,7 @@ import torch
 
 from hcgr import arch as arch_table
 from hcgr import requirements as must
-from hcgr.plan import ROW_CHOICES, WAVE_COLUMNS, CombinePlan
+from hcgr.plan import WAVE_COLUMNS, max_combine_tokens
 from hcgr.requirements import Problem
 
 HC_COUNTS = (2, 4, 8)
@@ -168,7 +168,7 @@ def combine_problems(
         if not addresses:
             return
         yield from present(must.vector_aligned(name, inputs[name]) for name in ("residual", "block_output"))
-        limit = CombinePlan(hc_count, residual.shape[1] // hc_count, max(ROW_CHOICES)).max_tokens()
+        limit = max_combine_tokens(hc_count, residual.shape[1] // hc_count)
         if residual.shape[0] > limit:
             yield Problem("residual", f"of at most {limit} rows in one launch", f"{residual.shape[0]} rows")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from hcgr.arch import WAVE_LANES
 
@@ -34,13 +35,13 @@ class CombinePlan:
     hs: int
     rows: int
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Lanes of a workgroup: the largest whole number of waves that divides the row, up to MAX_LANES."""
         waves = self.hs // WAVE_COLUMNS
         return WAVE_LANES * max(n for n in range(1, MAX_LANES // WAVE_LANES + 1) if waves % n == 0)
 
-    @property
+    @cached_property
     def column_tiles(self) -> int:
         """Workgroups across one row."""
         return self.hs // (self.lanes * LANE_COLUMNS)
@@ -54,7 +55,14 @@ class CombinePlan:
         return (MAX_GRID_ITEMS - 1) // self.lanes // self.column_tiles * self.rows
 
 
+@lru_cache(maxsize=1024)
 def plan_combine(tokens: int, hc: int, hs: int, cus: int) -> CombinePlan:
     """The COMBINE plan for `tokens` rows of `hc` streams of `hs` columns on `cus` compute units."""
     plans = [CombinePlan(hc, hs, rows) for rows in ROW_CHOICES]
     return next((p for p in plans if p.workgroups(tokens) >= WORKGROUPS_PER_CU * cus), plans[-1])
+
+
+@lru_cache(maxsize=1024)
+def max_combine_tokens(hc: int, hs: int) -> int:
+    """Most rows that one COMBINE launch can cover."""
+    return CombinePlan(hc, hs, max(ROW_CHOICES)).max_tokens()

@@ -7,8 +7,12 @@ import pytest
 
 from validation.emulator.errors import AsmError, UnsupportedError
 from validation.emulator.isa import TABLE
+from validation.emulator.launch import Launch
+from validation.emulator.machine.waves import pack_lanes
+from validation.emulator.memory.space import AddressSpace
+from validation.emulator.program import parse_program
 
-from .harness import ARCHS, FULL, run
+from .harness import _TEMPLATE, ARCHS, FULL, run
 
 LANE = list(range(64))
 TESTED = {
@@ -48,12 +52,12 @@ def test_readlane_ignores_exec(arch: str, exec_: int) -> None:
 @pytest.mark.parametrize("exec_", [FULL, 0, 1])
 def test_writelane_ignores_exec(arch: str, exec_: int) -> None:
     body = [
-        "v_writelane_b32 v0, s4, 63", "v_writelane_b32 v0, vcc_hi, s5", "v_writelane_b32 v0, -1, m0",
-        "v_writelane_b32 v0, 1.0, 7",
+        "v_writelane_b32 v0, s4, 63", "v_writelane_b32 v0, vcc_hi, 2", "v_writelane_b32 v0, -1, m0",
+        "v_writelane_b32 v0, -2, s5", "v_writelane_b32 v0, 1.0, 7",
     ]  # fmt: skip
-    state = run(body, arch=arch, v={0: LANE}, s={4: 4000, 5: 64 + 2}, vcc=77 << 32, m0=3, exec_=exec_)
+    state = run(body, arch=arch, v={0: LANE}, s={4: 4000, 5: 64 + 9}, vcc=77 << 32, m0=3, exec_=exec_)
     want = [*LANE]
-    want[63], want[2], want[3], want[7] = 4000, 77, 0xFFFFFFFF, 0x3F800000
+    want[63], want[2], want[3], want[9], want[7] = 4000, 77, 0xFFFFFFFF, 0xFFFFFFFE, 0x3F800000
     assert state.v[0].tolist() == want
     assert state.exec_ == exec_
 
@@ -120,6 +124,47 @@ def test_instructions_without_effect(arch: str) -> None:
     assert state.v[0].tolist() == LANE
     assert (state.s[4], state.vcc, state.exec_, state.scc) == (5, 3, 9, True)
     assert not np.any(state.v[1:])
+
+
+BODIES = (
+    "v_readfirstlane_b32 s4, v0", "v_readlane_b32 s4, v0, s8", "v_writelane_b32 v0, s8, s8", "v_swap_b32 v0, v1",
+    "v_permlane16_swap_b32_e32 v0, v1", "v_mov_b32_dpp v1, v0 row_shr:1 row_mask:0xf bank_mask:0xf",
+    "v_mov_b32_dpp v1, v0 row_bcast:15 row_mask:0xa bank_mask:0x7 bound_ctrl:1", "v_cmpx_gt_u32_e32 vcc, 130, v0",
+    "v_add_u32_sdwa v1, v0, v1 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0 src1_sel:DWORD",
+    "v_addc_co_u32_e32 v0, vcc, v0, v1, vcc", "v_bitop3_b16 v1, v0, v0, v0 bitop3:0x1", "v_mbcnt_lo_u32_b32 v0, s8, v0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("exec_", [FULL, 0x0FF0_8001_F00F_3333])
+def test_a_subset_of_waves_steps_alone(body: str, exec_: int) -> None:
+    """Waves 0 and 2 of three step: each does what it does alone, wave 1 stays as it was."""
+    text = _TEMPLATE.format(arch="gfx950", body=body, lds=0, scratch=0, vgprs=8, accum_offset=8, agprs=0)
+    program = parse_program(text)
+    launch = Launch(program, program.kernel(), (1, 1, 1), (192, 1, 1), b"", 0, AddressSpace(), ())
+    try:
+        w = launch.chunk([(0, 0, 0)]).w
+        w.V[0], w.V[1] = np.arange(192).reshape(3, 64), 1000 + np.arange(192).reshape(3, 64)
+        w.S[4], w.S[8], w.S[106], w.S[107] = 77, [5, 6, 7], 0xF0F0F0F0, 0x12345678
+        w.S[126], w.S[127] = exec_ & 0xFFFFFFFF, exec_ >> 32
+        w.sync_exec()
+        before_v, before_s = w.V.copy(), w.S.copy()
+        w.select(np.array([0, 2]))
+        with np.errstate(all="ignore"):
+            launch.steps_for(w.mode)[0].run(w)
+    finally:
+        launch.close()
+    assert (w.V[:, 1] == before_v[:, 1]).all()
+    assert (w.S[:, 1] == before_s[:, 1]).all()
+    for wave in (0, 2):
+        alone = run(
+            body, arch="gfx950", v={0: before_v[0, wave], 1: before_v[1, wave]}, vgprs=8, exec_=exec_,
+            s={4: 77, 8: int(before_s[8, wave])}, vcc=0x12345678_F0F0F0F0,
+        )  # fmt: skip
+        assert (w.V[:2, wave] == alone.v[:2]).all()
+        assert (int(w.S[4, wave]), int(w.S[126, wave]) | int(w.S[127, wave]) << 32) == (alone.s[4], alone.exec_)
+        assert int(w.S[106, wave]) | int(w.S[107, wave]) << 32 == alone.vcc
+        assert (pack_lanes(w.exec_mask)[wave]) == alone.exec_
 
 
 def test_not_on_gfx942() -> None:

@@ -10,6 +10,13 @@ from . import compare
 WAVE = 64
 ADD, MAX, MIN = fx.ReductionOp.ADD, fx.ReductionOp.MAX, fx.ReductionOp.MIN
 
+
+def _within(first: int, last: int, moved, kept):
+    """`moved` in lanes [first, last], `kept` in the others: a shuffle past the wave's ends gives anything."""
+    lane = fx.thread_idx.x
+    return ((lane >= first) & (lane <= last)).select(moved, kept)
+
+
 # One output row a collective: (name, device code, reference over groups of `width` lanes).
 INTEGER = (
     ("sum64", lambda x: fx.coop.warp_reduce(x, ADD), lambda g: g(64).sum(1, keepdim=True)),
@@ -21,8 +28,8 @@ INTEGER = (
     ("inclusive8", lambda x: fx.coop.warp_inclusive_scan(x, ADD, width=8), lambda g: g(8).cumsum(1)),
     ("broadcast", lambda x: fx.coop.warp_broadcast(x, 5, width=16), lambda g: g(16)[:, 5:6]),
     ("shuffle_xor", lambda x: gpu.shuffle_xor(x, 9, WAVE), lambda g: g(64)[:, torch.arange(64) ^ 9]),
-    ("shuffle_up", lambda x: gpu.shuffle_up(x, 3, WAVE), lambda g: torch.cat((g(64)[:, :3], g(64)[:, :-3]), 1)),
-    ("shuffle_down", lambda x: gpu.shuffle_down(x, 3, WAVE), lambda g: torch.cat((g(64)[:, 3:], g(64)[:, -3:]), 1)),
+    ("shuffle_up", lambda x: _within(3, 63, gpu.shuffle_up(x, 3, WAVE), x), lambda g: torch.cat((g(64)[:, :3], g(64)[:, :-3]), 1)),
+    ("shuffle_down", lambda x: _within(0, 60, gpu.shuffle_down(x, 3, WAVE), x), lambda g: torch.cat((g(64)[:, 3:], g(64)[:, -3:]), 1)),
     ("sort16", lambda x: fx.coop.warp_bitonic_sort([x], width=16, compare_op=lambda a, b: a < b)[0], lambda g: g(16).sort(1).values),
 )
 

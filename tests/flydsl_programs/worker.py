@@ -19,27 +19,42 @@ from typing import Any
 
 import torch
 
+from validation.emulator import emulate
+from validation.emulator.flydsl_plugin import set_launcher
+
 from . import PROGRAMS
 
 SEED = 20250521
 
 
+CHECKS = ("memcheck", "initcheck")
+
+
 def run_program(name: str) -> dict[str, Any]:
-    """Run one program: its cases, or the error that stopped it."""
+    """Run one program under `CHECKS`: its cases and findings, or the error that stopped it."""
     started = time.perf_counter()
-    try:
-        module = importlib.import_module(f"{__package__}.{name}")
-        cases = [asdict(case) for case in module.run(torch.Generator().manual_seed(SEED))]
-        error = None
-    except Exception:
-        cases, error = [], traceback.format_exc()
-    return {"program": name, "cases": cases, "error": error, "seconds": time.perf_counter() - started}
+    cases: list[dict[str, Any]] = []
+    error, relies_on_clamp = None, False
+    with emulate(checks=CHECKS) as session:
+        try:
+            module = importlib.import_module(f"{__package__}.{name}")
+            relies_on_clamp = getattr(module, "RELIES_ON_CLAMP", False)
+            cases = [asdict(case) for case in module.run(torch.Generator().manual_seed(SEED))]
+        except Exception:
+            error = traceback.format_exc()
+    return {
+        "program": name,
+        "cases": cases,
+        "error": error,
+        "launches": len(session.launches),
+        # A clamped access is a finding unless its site relies on the clamp, as some of these programs do.
+        "findings": [str(f) for f in session.findings if not (relies_on_clamp and f.check == "clamp")],
+        "seconds": time.perf_counter() - started,
+    }
 
 
 def record_isa(folder: Path) -> None:
     """Replace the emulator by one that writes each launched ISA text to `folder`."""
-    from validation.emulator.flydsl_plugin import runtime
-
     folder.mkdir(parents=True, exist_ok=True)
     seen: dict[str, str] = {}
 
@@ -53,7 +68,7 @@ def record_isa(folder: Path) -> None:
         seen[stem] = launch.asm
         (folder / f"{stem}.s").write_text(launch.asm)
 
-    runtime.set_launcher(record)
+    set_launcher(record)
 
 
 def main() -> int:
@@ -67,7 +82,7 @@ def main() -> int:
     results = []
     for name in options.names or PROGRAMS:
         results.append(run_program(name))
-        bad = results[-1]["error"] or [c for c in results[-1]["cases"] if not c["passed"]]
+        bad = results[-1]["error"] or [c for c in results[-1]["cases"] if not c["passed"]] or results[-1]["findings"]
         print(name, f"{results[-1]['seconds']:.2f}s", "ok" if not bad else bad, file=sys.stderr, flush=True)
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))

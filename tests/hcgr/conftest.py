@@ -1,11 +1,12 @@
-"""Fixtures of the hcgr tests. No kernel runs here: launches go to :mod:`hcgr_standin`."""
+"""Fixtures of the hcgr tests. No kernel runs here: launches go to :mod:`tests.hcgr.standin`."""
 
 from __future__ import annotations
 
 import pytest
-from hcgr_standin import StandIn
 
 from hcgr import dispatch
+
+from .standin import StandIn
 
 
 @pytest.fixture

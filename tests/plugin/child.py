@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 import sys
 import threading
@@ -143,6 +144,40 @@ def broken(name: str) -> dict[str, Any]:
     except Exception as error:
         return {"error": type(error).__name__, "message": str(error)}
     return {"error": None, "message": ""}
+
+
+SETTINGS = {
+    "arch": {"ARCH": "gfx1100"},
+    "disagreement": {"ARCH": "gfx950"},
+    "external LLVM": {"FLYDSL_COMPILE_LLVM_DIR": "/nowhere"},
+    "tracing": {"FLYDSL_KTRACE_ENABLE": "1"},
+}
+
+
+def refusals() -> dict[str, str]:
+    """What compiling says under each unsupported setting; the process itself targets gfx942."""
+    said = {}
+    for name, setting in SETTINGS.items():
+        os.environ.update(setting)
+        try:
+            flyc.compile(kernels.wave_sum, kernels.pointer(), NULL)
+            said[name] = ""
+        except Exception as error:
+            said[name] = f"{type(error).__name__}: {error}"
+        for variable in setting:
+            del os.environ[variable]
+        os.environ["ARCH"] = "gfx942"
+    return said
+
+
+def everything() -> dict[str, Any]:
+    """All bodies that need no environment of their own, in one process."""
+    answers: dict[str, Any] = {f.__name__: f() for f in (record, failures, threads, dispatch)}
+    for name in ("too_much_lds", "no_lowering"):
+        answers[name] = broken(name)
+    if os.environ["ARCH"] == "gfx950":
+        answers["aborts_on_gfx942"] = broken("aborts_on_gfx942")
+    return answers
 
 
 def dispatch() -> dict[str, Any]:

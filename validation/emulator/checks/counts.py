@@ -2,27 +2,110 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..memory.access import Access, Kind
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.access import Access, Kind, Space
+from ..memory.space import Allocation
+from .banks import conflict_cycles
+from .lines import LINE_SHIFT, LineSet, line_range
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
     from ..memory.hierarchy import MemoryPort
 
+#: Directions that an access counts for.
+_DIRECTIONS = {Kind.LOAD: ("read",), Kind.STORE: ("written",), Kind.ATOMIC: ("read", "written")}
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """Numbers of one allocation. ``unique``: direction -> lines of the launch."""
+
+    allocation: Allocation
+    first_line: int
+    lines: int
+    totals: Counter[str] = field(default_factory=Counter)
+    unique: dict[str, LineSet] = field(default_factory=dict)
+
 
 class TrafficCounter:
-    """Counts exactly; see ``counts`` for the names."""
+    """Counts exactly what was executed.
 
-    def __init__(self) -> None:
-        self.requested: dict[str, int] = {}
+    ``counts()`` gives, over the launch: ``<space>_bytes_read`` and ``_written`` (what instructions asked for; an atomic
+    counts in both), ``lines_read`` and ``lines_written`` (different 128-byte lines of global memory),
+    ``lines_read_by_workgroups`` and ``lines_written_by_workgroups`` (different lines of each workgroup, summed),
+    ``lds_cycles`` and ``lds_conflict_cycles``, and ``arguments``: the byte and line numbers by allocation name.
+    """
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self.totals: Counter[str] = Counter()
+        self._traffic: dict[int, _Traffic] = {}
 
     def observe(self, port: MemoryPort, w: Waves, access: Access) -> None:
-        kind = "write" if access.kind is Kind.STORE else "read"
-        key = f"{access.space.value}_bytes_{kind}"
-        self.requested[key] = self.requested.get(key, 0) + int(access.mask.sum()) * access.nbytes
+        lanes = access.mask.size if access.everywhere else int(np.count_nonzero(access.mask))
+        if not lanes:
+            return
+        for direction in _DIRECTIONS[access.kind]:
+            self.totals[f"{access.space.value}_bytes_{direction}"] += lanes * access.nbytes
+        if access.space is Space.GLOBAL:
+            self._global(port, w, access)
+        elif access.space is Space.LDS and access.address.shape[1] == 64:
+            is_read = access.kind is Kind.LOAD
+            cycles, extra = conflict_cycles(access.address, access.mask, access.nbytes, self.arch, is_read)
+            self.totals["lds_cycles"] += cycles
+            self.totals["lds_conflict_cycles"] += extra
+
+    def _global(self, port: MemoryPort, w: Waves, access: Access) -> None:
+        space = port.spaces[Space.GLOBAL].space
+        address = access.address[access.mask]
+        groups = w.ident.group if w.sel is None else w.ident.group[w.sel]
+        group = np.broadcast_to(groups[:, None], access.mask.shape)[access.mask]
+        low, high = int(address.min()), int(address.max())
+        holder = space.find(low)
+        if holder is not None and high < holder.end:
+            self._lines(w, access, holder, address, group)
+            return
+        for allocation in space.allocations:
+            if allocation.end > low and allocation.base <= high:
+                here = (address >= allocation.base) & (address < allocation.end)
+                if here.any():
+                    self._lines(w, access, allocation, address[here], group[here])
+
+    def _lines(
+        self, w: Waves, access: Access, holder: Allocation, address: NDArray[np.int64], group: NDArray[np.int64]
+    ) -> None:
+        traffic = self._traffic.get(id(holder))
+        if traffic is None:
+            traffic = self._traffic[id(holder)] = _Traffic(holder, *line_range(holder))
+        first = (address >> LINE_SHIFT) - traffic.first_line
+        last = np.minimum(((address + access.nbytes - 1) >> LINE_SHIFT) - traffic.first_line, traffic.lines - 1)
+        if (first != last).any():
+            # an access is shorter than a line: it straddles two at most
+            first, group = np.concatenate([first, last]), np.concatenate([group, group])
+        for direction in _DIRECTIONS[access.kind]:
+            traffic.totals[f"bytes_{direction}"] += len(address) * access.nbytes
+            if direction not in traffic.unique:
+                traffic.unique[direction] = LineSet(1, traffic.lines)
+            own: dict[Any, LineSet] = w.extra.setdefault("lines", {})
+            key = (id(holder), direction)
+            if key not in own:
+                own[key] = LineSet(int(w.ident.group.max()) + 1, traffic.lines)
+            fresh = own[key].add(group * traffic.lines + first)
+            if fresh:
+                traffic.totals[f"lines_{direction}_by_workgroups"] += fresh
+                traffic.totals[f"lines_{direction}"] += traffic.unique[direction].add(first)
 
     def counts(self) -> dict[str, Any]:
-        return dict(self.requested)
-
-
+        arguments: dict[str, Counter[str]] = {}
+        lines: Counter[str] = Counter()
+        for traffic in self._traffic.values():
+            name = traffic.allocation.name or f"{traffic.allocation.base:#x}"
+            arguments.setdefault(name, Counter()).update(traffic.totals)
+            lines.update({k: v for k, v in traffic.totals.items() if k.startswith("lines_")})
+        return {**self.totals, **lines, "arguments": {name: dict(c) for name, c in arguments.items()}}

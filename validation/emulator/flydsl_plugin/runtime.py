@@ -47,11 +47,18 @@ Launcher = Callable[[KernelLaunch], None]
 
 
 def emulate(launch: KernelLaunch) -> None:
-    """Run `launch` in the emulator; raises what the emulator raises."""
-    from ..launch import launch_raw
+    """Run `launch` in the emulator session of this process; raises what the emulator raises."""
+    from .. import launch_raw
 
     launch_raw(
-        launch.asm, launch.kernel, launch.grid, launch.block, launch.params, launch.dynamic_lds, launch.stream
+        launch.asm,
+        launch.kernel,
+        launch.grid,
+        launch.block,
+        launch.params,
+        launch.dynamic_lds,
+        launch.stream,
+        tensors=live_tensors(),
     )
 
 

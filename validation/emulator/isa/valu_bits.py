@@ -6,6 +6,7 @@ operand needs; the mask is applied first, so that a constant amount costs one sc
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,54 @@ def _count_below(mask: Any) -> Any:
     return lambda a, b: np.bitwise_count(a & mask) + b
 
 
+@cache
+def _byte_moves(selector: int) -> tuple[tuple[tuple[int, int, Any], ...], Any] | None:
+    """V_PERM_B32 with one selector as shifts: (0 low or 1 high source, bits to the left, mask or None), and the ones.
+
+    Returns None for a selector that asks for signs (8..11).
+    """
+    masks: dict[tuple[int, int], int] = {}
+    ones = 0
+    for i, pick in enumerate(selector.to_bytes(4, "little")):
+        if pick > 12:
+            ones |= 0xFF << (8 * i)
+        elif pick < 8:
+            key = (pick >> 2, 8 * (i - (pick & 3)))
+            masks[key] = masks.get(key, 0) | 0xFF << (8 * i)
+        elif pick < 12:
+            return None
+    moves = []
+    for (source, left), mask in masks.items():
+        reached = (0xFFFFFFFF << left & 0xFFFFFFFF) if left >= 0 else 0xFFFFFFFF >> -left
+        moves.append((source, left, None if mask == reached else U32(mask)))
+    return tuple(moves), U32(ones)
+
+
+def _permute_bytes(high: Any, low: Any, selector: Any) -> Any:
+    """V_PERM_B32; a selector that is the same everywhere becomes a few shifts."""
+    first = int(selector.flat[0]) if np.ndim(selector) else int(selector)
+    uniform = not np.ndim(selector) or bool((selector == U32(first)).all())
+    plan = _byte_moves(first) if uniform else None
+    if plan is None:
+        return integer.perm(high, low, selector)
+    moves, ones = plan
+    result = None
+    for source, left, mask in moves:
+        part = high if source else low
+        if left:
+            part = part << U32(left) if left > 0 else part >> U32(-left)
+        part = part if mask is None else part & mask
+        result = part if result is None else result | part
+    return ones if result is None else result | ones if ones else result
+
+
+def _align_bits(high: Any, low: Any, shift: Any) -> Any:
+    if np.ndim(shift):
+        return integer.alignbit(high, low, shift)
+    right = shift & _M5
+    return (low >> right) | (high << (U32(32) - right)) if right else low
+
+
 _FIELDS = (
     ("v_bfe_u32", "u32", "u32 u32 u32", integer.bfe_u32),
     ("v_bfe_i32", "u32", "u32 u32 u32", integer.bfe_i32),
@@ -65,23 +114,9 @@ _FIELDS = (
     ("v_ffbl_b32", "u32", "u32", integer.ffbl),
     ("v_mbcnt_lo_u32_b32", "u32", "u32 u32", _count_below(_BELOW_LOW)),
     ("v_mbcnt_hi_u32_b32", "u32", "u32 u32", _count_below(_BELOW_HIGH)),
-    ("v_alignbit_b32", "u32", "u32 u32 u32", integer.alignbit),
+    ("v_alignbit_b32", "u32", "u32 u32 u32", _align_bits),
     ("v_alignbyte_b32", "u32", "u32 u32 u32", integer.alignbyte),
 )
-
-
-def _permute_bytes(high: Any, low: Any, selector: Any) -> Any:
-    """V_PERM_B32. A selector that is the same everywhere and only picks bytes moves whole byte planes."""
-    first = int(selector.flat[0]) if np.ndim(selector) else int(selector)
-    picks = first.to_bytes(4, "little")
-    shape = np.broadcast_shapes(np.shape(high), np.shape(low))
-    if max(picks) > 7 or not shape or (np.ndim(selector) and (selector != first).any()):
-        return integer.perm(high, low, selector)
-    planes = [np.broadcast_to(np.ascontiguousarray(x), shape) for x in (low, high)]
-    result = np.empty((*shape, 4), np.uint8)
-    for i, pick in enumerate(picks):
-        result[..., i] = planes[pick >> 2] >> U32(8 * (pick & 3)) if pick & 3 else planes[pick >> 2]
-    return result.view(U32)[..., 0]
 
 
 define("v_perm_b32", "valu", "u32", "u32 u32 u32", _permute_bytes)

@@ -10,6 +10,7 @@ import numpy as np
 from ..numerics.ieee import class_test
 from .entry import define
 
+I16 = np.int16
 Predicate = Callable[[Any, Any], Any]
 
 _FALSE, _TRUE = np.zeros((1, 64), bool), np.ones((1, 64), bool)
@@ -53,6 +54,35 @@ FLOAT_PREDICATES: dict[str, Predicate] = {
 }
 
 
+def _f16_keys(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Integers in the order of the float16 values, -0 equal to +0, and where neither is NaN.
+
+    NumPy compares float16 about ten times slower than integers.
+    """
+    keys, magnitudes = [], []
+    for x in (a.view(I16), b.view(I16)):
+        sign, magnitude = x >> I16(15), x & I16(0x7FFF)
+        keys.append((magnitude ^ sign) - sign)
+        magnitudes.append(magnitude)
+    return keys[0], keys[1], np.maximum(*magnitudes) <= I16(0x7C00)
+
+
+def _of_f16(fn: Predicate, negated: bool) -> Predicate:
+    def compare(a: Any, b: Any) -> Any:
+        x, y, numbers = _f16_keys(a, b)
+        result = fn(x, y) & numbers
+        return ~result if negated else result
+
+    return compare
+
+
+_BASE: dict[str, Predicate] = {**_ORDERED, "lg": lambda a, b: a != b, "o": lambda a, b: _TRUE}
+_NEGATIONS = {"nge": "ge", "nlg": "lg", "ngt": "gt", "nle": "le", "neq": "eq", "nlt": "lt", "u": "o", "tru": "f"}
+F16_PREDICATES: dict[str, Predicate] = {
+    name: _of_f16(_BASE[_NEGATIONS.get(name, name)], name in _NEGATIONS) for name in FLOAT_PREDICATES
+}
+
+
 def _define_compare(predicate: str, kind: str, fn: Predicate, src: str, **options: Any) -> None:
     define(f"v_cmp_{predicate}_{kind}", "valu", "m64", src, fn, compare=True, **options)
     define(f"v_cmpx_{predicate}_{kind}", "valu", "m64", src, fn, compare=True, writes_exec=True, **options)
@@ -62,7 +92,7 @@ for _kind in ("i16", "u16", "i32", "u32", "i64", "u64"):
     for _name, _fn in INTEGER_PREDICATES.items():
         _define_compare(_name, _kind, _fn, f"{_kind} {_kind}")
 for _kind in ("f16", "f32", "f64"):
-    for _name, _fn in FLOAT_PREDICATES.items():
+    for _name, _fn in (F16_PREDICATES if _kind == "f16" else FLOAT_PREDICATES).items():
         _define_compare(_name, _kind, _fn, f"{_kind} {_kind}", flushes=True)
     # the class is that of the value as it stands: input denormals are not flushed
     _define_compare("class", _kind, class_test, f"{_kind} u32")

@@ -23,10 +23,17 @@ U16, U32, U64 = np.uint16, np.uint32, np.uint64
 I16, I32 = np.int16, np.int32
 Fn = Callable[..., Any]
 
+
+def _choose(a: Any, b: Any, take_b: Any) -> Any:
+    """``b`` where the mask is set. By bits: np.where costs ten times as much on masks without a pattern."""
+    ones = np.negative(take_b.view(np.int8)).astype(I32).view(U32)
+    return a ^ ((a ^ b) & ones)
+
+
 _MOVES = (
     ("v_mov_b32", "u32", "u32", lambda a: a),
     ("v_mov_b64", "u64", "u64", lambda a: a),
-    ("v_cndmask_b32", "b32", "b32 b32 m64", lambda a, b, take_b: np.where(take_b, b, a)),
+    ("v_cndmask_b32", "b32", "b32 b32 m64", _choose),
 )
 
 

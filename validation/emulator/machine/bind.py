@@ -16,6 +16,7 @@ from .bind_ds_lanes import bind_ds_permute, bind_ds_swizzle, bind_ds_transpose
 from .bind_flat import bind_flat
 from .bind_mfma import bind_mfma
 from .bind_mubuf import bind_cache, bind_mubuf
+from .bind_packed import bind_packed16, bind_packed32, bind_packed_move
 from .bind_salu import bind_salu
 from .bind_smem import bind_smem
 from .bind_valu import bind_valu
@@ -26,6 +27,9 @@ Binder = Callable[[Entry, Instruction, BindContext], Any]
 BINDERS: dict[str, Binder] = {
     "salu": bind_salu,
     "valu": bind_valu,
+    "packed16": bind_packed16,
+    "packed32": bind_packed32,
+    "packed_move": bind_packed_move,
     "readlane": bind_readlane,
     "writelane": bind_writelane,
     "swap": bind_swap,

@@ -34,6 +34,7 @@ _ARGUMENTS: dict[str, range | tuple[int, ...] | None] = {
     "row_half_mirror": None,
 }
 DPP_MODIFIERS = _ARGUMENTS.keys() | {"row_mask", "bank_mask", "bound_ctrl"}
+_UINT, _INT = {2: np.uint16, 4: np.uint32, 8: np.uint64}, {2: np.int16, 4: np.int32, 8: np.int64}
 _LANE = np.arange(LANES)
 _ROW, _IN_ROW = _LANE & ~15, _LANE & 15
 
@@ -82,7 +83,9 @@ class Route:
             value = fetch(w).take(self.lanes, axis=1)
             if not self.bound_zero or (complete and w.full):
                 return value
-            return np.where(self._readable(w), value, value.dtype.type(0))
+            uint = _UINT[value.dtype.itemsize]
+            kept = np.negative(self._readable(w).view(np.int8)).astype(_INT[value.dtype.itemsize]).view(uint)
+            return (value.view(uint) & kept).view(value.dtype)
 
         return routed
 

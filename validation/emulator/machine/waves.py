@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..memory.hierarchy import MemoryPort
 
 LANES = 64
-_LANE_BIT = np.uint64(1) << np.arange(LANES, dtype=np.uint64)
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 ALL_ONES = 0xFFFFFFFFFFFFFFFF
@@ -30,7 +29,8 @@ def pack_lanes(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 def unpack_lanes(bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """uint64 [n] -> bool [n, 64]."""
-    return (np.asarray(bits, np.uint64)[:, None] & _LANE_BIT) != 0
+    octets = np.ascontiguousarray(bits, np.uint64).view(np.uint8)
+    return np.unpackbits(octets, bitorder="little").view(bool).reshape(-1, LANES)
 
 
 @dataclass(frozen=True, slots=True)

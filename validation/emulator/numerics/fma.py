@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._blocks import blocked
 from .bits import F16, F32, F64, RNE, TOWARD_NEGATIVE, Array, FloatKind, settle_nans
 from .rounding import check_round_mode, residue_sign, round_to_odd, signed_zero, step_directed, two_sum
 
@@ -36,7 +35,6 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     return p, ((a_hi * b_hi - p) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
 
 
-@blocked
 @np.errstate(all="ignore")
 def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float32 arrays, one rounding: `V_FMA_F32`, `V_FMAC_F32`, `V_PK_FMA_F32`, `V_FMA_MIX_F32`.
@@ -45,21 +43,19 @@ def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """
     if round_mode != RNE:
         return _narrow_fma(a, b, c, F32, round_mode)
-    s = np.multiply(a, b, dtype=np.float64)  # exact: 24 + 24 bits
-    s += c
+    s = np.asarray(a, np.float64) * np.asarray(b, np.float64)  # exact: 24 + 24 bits
+    s = s + np.asarray(c, np.float64)
     result = s.astype(np.float32)
-    if np.any(_suspicious32(s)):
+    # cheap tests first: nearly no array holds a lane that needs more
+    suspicious = ((s.view(np.uint64) & _F32_TAIL) == _F32_HALF).any() or (np.abs(result) <= F32.tiny).any()
+    if suspicious and _suspicious32(s).any():
         result = _fix32(result, a, b, c, s)
     return settle_nans(result, a, b, c)
 
 
 def _suspicious32(s: Array) -> Array:
-    bits = np.asarray(s).view(np.uint64)
-    half_way = (bits & _F32_TAIL) == _F32_HALF
     magnitude = np.abs(s)
-    if np.any(magnitude < F32.tiny):
-        half_way |= (magnitude < F32.tiny) & (magnitude != 0)
-    return half_way
+    return ((s.view(np.uint64) & _F32_TAIL) == _F32_HALF) | ((magnitude < F32.tiny) & (magnitude != 0))
 
 
 def _fix32(result: Array, a: Array, b: Array, c: Array, s: Array) -> Array:
@@ -82,7 +78,6 @@ def _narrow_fma(a: Array, b: Array, c: Array, kind: FloatKind, round_mode: int) 
     return settle_nans(result, a, b, c)
 
 
-@blocked
 @np.errstate(all="ignore")
 def fma16(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float16 arrays, one rounding: `V_FMA_F16`, `V_PK_FMA_F16`.
@@ -96,7 +91,6 @@ def fma16(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     return settle_nans(s.astype(np.float16), a, b, c)
 
 
-@blocked
 @np.errstate(all="ignore")
 def fma64(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float64 arrays, one rounding: `V_FMA_F64`, `V_FMAC_F64`."""

@@ -22,7 +22,6 @@ from functools import cache
 import numpy as np
 
 from . import _tables as tables
-from ._blocks import blocked
 from .bits import F32, F64, Array, flush_denormals, settle_nans, to_bits
 
 _TINY32 = F32.tiny
@@ -103,7 +102,6 @@ def rcp32(x: Array) -> Array:
     return settle_nans(flush_denormals(np.float32(1) / flush_denormals(x)), x)
 
 
-@blocked
 @np.errstate(all="ignore")
 def sqrt32(x: Array) -> Array:
     """Square root of float32: `V_SQRT_F32`."""
@@ -111,7 +109,6 @@ def sqrt32(x: Array) -> Array:
     return settle_nans(np.sqrt(flush_denormals(x)), x)
 
 
-@blocked
 @np.errstate(all="ignore")
 def rsq32(x: Array) -> Array:
     """1/sqrt(x) of float32: `V_RSQ_F32`."""
@@ -120,7 +117,6 @@ def rsq32(x: Array) -> Array:
     return settle_nans((1.0 / root).astype(np.float32), x)
 
 
-@blocked
 @np.errstate(all="ignore")
 def exp2_32(x: Array) -> Array:
     """2**x of float32: `V_EXP_F32`."""
@@ -132,7 +128,6 @@ def exp2_32(x: Array) -> Array:
     return settle_nans(result, x)
 
 
-@blocked
 @np.errstate(all="ignore")
 def log2_32(x: Array) -> Array:
     """log2(x) of float32: `V_LOG_F32`."""
@@ -145,7 +140,6 @@ def log2_32(x: Array) -> Array:
     return settle_nans(np.where(ordinary, result, special), x)
 
 
-@blocked
 @np.errstate(all="ignore")
 def sin32(x: Array) -> Array:
     """sin(2 pi x) of float32: `V_SIN_F32`."""
@@ -153,7 +147,6 @@ def sin32(x: Array) -> Array:
     return settle_nans(_sin(x).astype(np.float32), x)
 
 
-@blocked
 @np.errstate(all="ignore")
 def cos32(x: Array) -> Array:
     """cos(2 pi x) of float32: `V_COS_F32`."""

@@ -19,6 +19,7 @@ _SUFFIX = re.compile(r"_(e32|e64_dpp|e64|dpp8|dpp|sdwa)$")
 _LABEL = re.compile(r'("?[\w.$@]+"?)\s*:')
 _DATA = {".byte": "B", ".short": "H", ".2byte": "H", ".long": "I", ".4byte": "I", ".int": "I", ".quad": "Q", ".8byte": "Q"}
 SUPPORTED_ARCHS = ("gfx942", "gfx950")
+TEXT, DATA, ELSEWHERE = "text", "data", "elsewhere"
 
 
 @dataclass(slots=True)
@@ -116,7 +117,7 @@ class _Parser:
         self.constants: dict[str, int] = {}
         self.files: dict[int, str] = {}
         self.source: tuple[str, int] | None = None
-        self.in_text = True
+        self.section = TEXT
         self.data = DataSection()
         self.metadata_lines: list[str] | None = None
         self.metadata: dict[str, Any] = {}
@@ -143,9 +144,9 @@ class _Parser:
         return self.finish()
 
     def label(self, name: str) -> None:
-        if self.in_text:
+        if self.section == TEXT:
             self.labels[name] = len(self.instructions)
-        else:
+        elif self.section == DATA:
             self.data.symbols[name] = len(self.data.content)
 
     def line(self, line: str, number: int) -> None:
@@ -154,7 +155,7 @@ class _Parser:
         rest = f"{tab} {rest}".strip()
         if word.startswith("."):
             self.directive(word, rest, number, line)
-        elif self.in_text:
+        elif self.section == TEXT:
             self.instruction(line, number)
         else:
             raise AsmError("an instruction outside of .text", number, line)
@@ -170,10 +171,10 @@ class _Parser:
             self.metadata_lines = []
         elif word == ".amdgcn_target":
             self.arch = self.arch_of(rest.strip('"'), number, line)
-        elif word in (".text", ".data", ".rodata"):
-            self.in_text = word == ".text"
+        elif word in (".text", ".data", ".rodata", ".bss"):
+            self.section = TEXT if word == ".text" else DATA
         elif word == ".section":
-            self.in_text = rest.startswith(".text")
+            self.section = self.section_of(rest)
         elif word == ".file":
             self.file(rest)
         elif word == ".loc":
@@ -195,6 +196,14 @@ class _Parser:
             raise UnsupportedError(f"target {target!r}; it executes {' and '.join(SUPPORTED_ARCHS)}", number, line)
         return arch
 
+    @staticmethod
+    def section_of(rest: str) -> str:
+        """Only allocated sections reach the device: debug information and notes are passed over."""
+        name, _, flags = rest.partition(",")
+        if name.strip('"').startswith(".text"):
+            return TEXT
+        return DATA if "a" in flags.split(",")[0] else ELSEWHERE
+
     def file(self, rest: str) -> None:
         parts = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
         if parts:
@@ -209,7 +218,7 @@ class _Parser:
         self.lds_top += int(parts[1], 0)
 
     def datum(self, word: str, rest: str, number: int, line: str) -> None:
-        if self.in_text:
+        if self.section != DATA:
             return
         content = self.data.content
         if word == ".p2align":

@@ -1,6 +1,6 @@
 """Compiles kernels of :mod:`hcgr` to assembly text with no GPU; run as a script in a process of its own.
 
-Usage: ``python hcgr_isa_worker.py ARCH``. Reads a JSON list of ``[hc, hs, rows]`` from standard input and
+Usage: ``python isa_worker.py ARCH``. Reads a JSON list of ``[hc, hs, rows]`` from standard input and
 writes a JSON list, one entry a plan: the kernel's metadata fields and its instructions as text.
 
 The last pass of FlyDSL's pipeline is replaced through its public backend interface, and the kernel goes
@@ -48,8 +48,9 @@ def compile_plan(arch: str, hc: int, hs: int, rows: int) -> dict[str, Any]:
     from hcgr.plan import CombinePlan
 
     cpu = torch.device("cpu")
-    handle: Any = dispatch.get_handle("hcgr.kernels.combine", CombinePlan(hc, hs, rows), arch, cpu)
-    assert dispatch.get_handle("hcgr.kernels.combine", CombinePlan(hc, hs, rows), arch, cpu) is handle
+    key: Any = ("hcgr.kernels.combine", CombinePlan(hc, hs, rows), arch, cpu)
+    handle: Any = dispatch.get_handle(*key)
+    assert id(dispatch.get_handle(*key)) == id(handle)
     text = _extract_isa_text(handle._keepalive.ir)
     code, _, metadata = text.partition(".amdgpu_metadata")
     lines = [line.strip() for line in _INSTRUCTION.findall(code)]

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from hcgr_standin import StandIn, make_inputs
 
 import hcgr
 from hcgr import dispatch
 from hcgr.plan import CombinePlan
+
+from .standin import StandIn, make_inputs
 
 CPU = torch.device("cpu")
 KERNEL = "hcgr.kernels.combine"

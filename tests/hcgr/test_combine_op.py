@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from hcgr_standin import StandIn, combine_reference, make_inputs
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hcgr
 from hcgr import contract
+
+from .standin import StandIn, combine_reference, make_inputs
 
 BF16 = torch.bfloat16
 
@@ -30,7 +31,8 @@ def test_values(m: int, hc: int, standin: StandIn) -> None:
 
 def test_positional_call_of_earlier_revisions(standin: StandIn) -> None:
     inputs = make_inputs(3)
-    r2 = hcgr.flydsl_gr_two_stage_combine(*inputs.values(), 4, 1e-6)
+    arguments: list[Any] = [*inputs.values(), 4, 1e-6]
+    r2 = hcgr.flydsl_gr_two_stage_combine(*arguments)
     assert torch.equal(r2, expected({**inputs, "hc_count": 4}))
 
 
@@ -89,9 +91,14 @@ def test_inputs_are_left_alone(standin: StandIn) -> None:
     assert all(torch.equal(inputs[n], before[n]) for n in inputs)
 
 
+def fake_inputs(device: str) -> dict[str, Any]:
+    """Inputs on a GPU that need not exist; call it in a ``FakeTensorMode``."""
+    return {n: torch.empty(t.shape, dtype=t.dtype, device=device) for n, t in make_inputs(3).items()}
+
+
 def test_fake_kernel_gives_shape_dtype_and_strides() -> None:
     with FakeTensorMode():
-        inputs = {n: torch.empty(t.shape, dtype=t.dtype, device="cuda:1") for n, t in make_inputs(3).items()}
+        inputs = fake_inputs("cuda:1")
         inputs["residual"] = torch.empty_strided((3, 2048), (2056, 1), dtype=BF16, device="cuda:1")
         r2 = hcgr.flydsl_gr_two_stage_combine(**inputs, hc_count=4)
     assert (r2.shape, r2.stride(), r2.dtype, r2.device) == (
@@ -104,7 +111,7 @@ def test_fake_kernel_gives_shape_dtype_and_strides() -> None:
 
 def test_fake_kernel_keeps_the_contract() -> None:
     with FakeTensorMode():
-        inputs = {n: torch.empty(t.shape, dtype=t.dtype, device="cuda:0") for n, t in make_inputs(3).items()}
+        inputs = fake_inputs("cuda:0")
         inputs["injection"] = torch.empty(4, 3, dtype=BF16, device="cuda:0").t()
         with pytest.raises(ValueError, match="injection must be contiguous in its last dimension"):
             hcgr.flydsl_gr_two_stage_combine(**inputs, hc_count=4)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from hcgr_standin import StandIn, make_inputs
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hcgr
 from hcgr import contract
 from hcgr.plan import CombinePlan
+
+from .standin import StandIn, make_inputs
 
 M, HC, HS = 3, 4, 512
 K = HC * HS
@@ -358,16 +359,16 @@ def test_streams_belong_to_the_tensors_device(stream: str, device: str, accepted
 
 def test_a_launch_larger_than_hip_takes() -> None:
     limit = CombinePlan(HC, HS, 4).max_tokens()
-    row = {n: t[:1] for n, t in make_inputs(1, HC, HS).items()}
-    call = {n: row[n].expand(limit + 1, -1) for n in ("residual", "block_output", "injection")}
-    call |= {"norm_weight": make_inputs(1, HC, HS)["norm_weight"], "hc_count": HC}
-    with pytest.raises(
-        ValueError, match=f"residual must be of at most {limit} rows in one launch, got {limit + 1}"
-    ):
-        contract.check_combine(**call)
-    contract.check_combine(
-        **{n: t[:limit] if isinstance(t, torch.Tensor) and t.dim() == 2 else t for n, t in call.items()}
-    )
+    one = make_inputs(1, HC, HS)
+
+    def call(rows: int) -> dict[str, Any]:
+        matrices = {n: one[n].expand(rows, -1) for n in ("residual", "block_output", "injection")}
+        return {**one, **matrices, "hc_count": HC}
+
+    contract.check_combine(**call(limit))
+    message = f"residual must be of at most {limit} rows in one launch, got {limit + 1}"
+    with pytest.raises(ValueError, match=message):
+        contract.check_combine(**call(limit + 1))
 
 
 ACCEPTED: dict[str, Change] = {

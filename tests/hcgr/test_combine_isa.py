@@ -30,7 +30,7 @@ def run_worker(arch: str) -> subprocess.CompletedProcess[str]:
     repository = str(Path(__file__).parents[2])
     search_path = os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("hcgr_isa_worker.py")), arch],
+        [sys.executable, str(Path(__file__).with_name("isa_worker.py")), arch],
         input=json.dumps([[p.hc, p.hs, p.rows] for p in PLANS]),
         capture_output=True,
         text=True,

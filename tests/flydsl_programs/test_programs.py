@@ -1,0 +1,53 @@
+"""Every program on every architecture, run by the emulator through FlyDSL's own front door.
+
+One process an architecture runs them all, as FlyDSL takes its target from the environment.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import PROGRAMS
+
+ROOT = Path(__file__).parents[2]
+ARCHS = ("gfx942", "gfx950")
+MINIMUM_CASES = {"mfma_builtins": 9, "warp_collectives": 14, "gemm_tiled": 8, "softmax": 3, "async_copy": 2}
+
+
+@functools.cache
+def outcomes(arch: str) -> dict[str, dict[str, Any]]:
+    """Results of the worker, by program."""
+    environment = {
+        **os.environ,
+        "FLYDSL_COMPILE_BACKEND": "emulator",
+        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
+        "ARCH": arch,
+        "FLYDSL_GPU_ARCH": arch,
+    }
+    environment.pop("COMPILE_ONLY", None)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "results.json")
+        command = [sys.executable, "-m", "tests.flydsl_programs.worker", "--out", str(out)]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr
+        return {result["program"]: result for result in json.loads(out.read_text())}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program(arch: str, program: str) -> None:
+    result = outcomes(arch)[program]
+    assert result["error"] is None, result["error"]
+    assert result["launches"] > 0
+    assert result["findings"] == []
+    assert len(result["cases"]) >= MINIMUM_CASES.get(program, 1)
+    assert [case for case in result["cases"] if not case["passed"]] == []
