@@ -90,7 +90,7 @@ def exchanged(
 
 @pytest.mark.parametrize("half", [16, 32])
 @pytest.mark.parametrize("exec_", [FULL, 0, 0x0000_FFFF_FFFF_0001, 0xF0F0_1234_8001_FFFF])
-@pytest.mark.parametrize("modifiers", ["", "bound_ctrl:1", "fi:1", "bound_ctrl:1 fi:1"])
+@pytest.mark.parametrize("modifiers", ["", "bound_ctrl:1", "bound_ctrl:0", "fi:1", "bound_ctrl:1 fi:1"])
 def test_permlane_swap(half: int, exec_: int, modifiers: str) -> None:
     first, second = [100 + i for i in LANE], [200 + i for i in LANE]
     suffix = "e64" if modifiers else "e32"

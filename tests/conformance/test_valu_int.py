@@ -259,6 +259,17 @@ def test_carry_chain_with_implied_vcc(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_vcc_may_be_left_out(arch: str) -> None:
+    """LLVM's assembler accepts these e32 spellings."""
+    body = ["v_cmp_eq_u32_e32 v1, v2", "v_cndmask_b32_e32 v3, v4, v1"]
+    state = run(body, arch=arch, v={1: 5, 2: [5, 6], 4: 9})
+    assert [int(x) for x in state.v[3][:3]] == [5, 9, 5]
+    assert state.vcc == 0x5555_5555_5555_5555
+    state = run("v_add_co_u32_e32 v3, v1, v2", arch=arch, v={1: M32, 2: [0, 1]})
+    assert state.vcc == 0xAAAA_AAAA_AAAA_AAAA
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_cndmask_forms(arch: str) -> None:
     state = run(
         ["v_cndmask_b32_e32 v2, v0, v1, vcc", "v_cndmask_b32_e64 v3, -v0, |v1|, s[4:5]",

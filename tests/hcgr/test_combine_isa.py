@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hcgr.arch import ARCHS
 from hcgr.plan import CombinePlan
+
+from .workers import run_worker
 
 PLANS = [
     CombinePlan(hc, hs, rows)
@@ -24,24 +21,9 @@ PLANS = [
 ]
 
 
-@cache
-def run_worker(arch: str) -> subprocess.CompletedProcess[str]:
-    """The worker's run for `arch`, over every plan; cached whether it succeeds or not."""
-    repository = str(Path(__file__).parents[2])
-    search_path = os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("isa_worker.py")), arch],
-        input=json.dumps([[p.hc, p.hs, p.rows] for p in PLANS]),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": search_path},
-        timeout=300,
-    )
-
-
 def build(arch: str) -> dict[CombinePlan, dict[str, Any]]:
     """Every plan compiled for `arch`."""
-    done = run_worker(arch)
+    done = run_worker("isa_worker.py", arch, json.dumps([[p.hc, p.hs, p.rows] for p in PLANS]))
     # FlyDSL reports some backend errors on standard error only, and still returns text.
     assert done.returncode == 0, done.stderr
     assert "error" not in done.stderr.lower(), done.stderr

@@ -8,12 +8,15 @@ import pytest
 import torch
 
 from hcgr.plan import CombinePlan, plan_combine
-from oracle.guards import poison
+from oracle.guards import poison, unwritten
+from validation.devices import emulator
+from validation.devices.pool import Pool
+from validation.operation import load_operation
 from validation.ops.combine import MOST_ELEMENTS, CombineDriver, check_written, choose_rows, contiguous_spans
 from validation.ops.combine_contract import _ILLEGAL
-from validation.ops.common import fill, filled_allocations
+from validation.ops.common import fill, poisoned_allocations
 from validation.ops.hcgr import COMBINE_CONTRACT, COMBINE_GRID
-from validation.runner import Plan, run_arch
+from validation.stages import STAGES, Request, correctness
 
 BF16 = torch.bfloat16
 
@@ -78,11 +81,15 @@ def test_special_values_are_there() -> None:
     assert ((tensor != 0) & (tensor.abs() < 1.1e-38)).any()
 
 
-def test_allocations_start_as_nan_within_the_block_only() -> None:
-    before = torch.are_deterministic_algorithms_enabled()
-    with filled_allocations():
-        assert torch.empty(1000, dtype=BF16).isnan().all()
-    assert torch.are_deterministic_algorithms_enabled() is before
+def test_allocations_are_poisoned_within_the_block_only() -> None:
+    originals = torch.empty, torch.Tensor.new_empty
+    like = torch.zeros(4, 4)
+    with poisoned_allocations():
+        made = [torch.empty(1000, dtype=BF16), torch.empty_like(like), torch.empty_strided((4, 4), (5, 1)),
+                like.new_empty(7), like.new_empty_strided((2, 2), (3, 1))]
+        assert torch.empty(3, dtype=torch.int32).shape == (3,)
+    assert all(len(unwritten(tensor)) == tensor.numel() for tensor in made)
+    assert (torch.empty, torch.Tensor.new_empty) == originals
 
 
 def test_unwritten_elements_and_foreign_rows_are_noticed() -> None:
@@ -120,26 +127,22 @@ def test_every_contract_row_has_its_call() -> None:
     assert {row.name for row in COMBINE_CONTRACT} == set(_ILLEGAL)
 
 
-class _Quiet:
-    def stage_started(self, arch: str, title: str, total: int) -> None: ...
-    def case_done(self, arch: str, record: dict[str, Any]) -> None: ...
-    def stage_skipped(self, arch: str, title: str, reason: str) -> None: ...
+CASES = (
+    "m3.hc2.hs2560.injodd.rowspadded.wf32.wfull.exact.outgiven",
+    "m4ge.hc8.hs40960.inj336.rowsdense.wbf16.wshared.normal.outgiven",
+)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("name", [
-    "m3.hc2.hs2560.injodd.rowspadded.wf32.wfull.exact.outgiven",
-    "m4ge.hc8.hs40960.inj336.rowsdense.wbf16.wshared.normal.outgiven",
-])
-def test_one_case_end_to_end_in_the_emulator(arch: str, name: str) -> None:
-    from validation.operation import load_operation
-
-    plan = Plan(load_operation("hcgr"), "hcgr", case=f"correctness.combine.{name}")
-    report = run_arch(plan, arch, _Quiet())
-    (record,) = report["stages"][2]["cases"]
-    assert (record["status"], record["reason"]) == ("pass", "")
-    assert report["verdict"]["text"] == "PASS (emulated, partial)"
-    (launch,) = record["launches"]
-    assert launch["arch"] == arch
-    assert launch["workgroups_run"] > 0
-    assert launch["instructions"] > 0
+def test_cases_end_to_end_in_the_emulator(arch: str) -> None:
+    request = Request(load_operation("hcgr"), "hcgr", arch, 0)
+    tasks = [correctness.find(request, f"correctness.combine.{name}") for name in CASES]
+    with Pool(1, arch, emulator.__name__, emulator.worker_environment(arch)) as pool:
+        outcomes = [outcome for _, outcome in pool.run(tasks, STAGES)]
+    for outcome in outcomes:
+        assert outcome.value is not None, outcome.detail
+        assert (outcome.value["status"], outcome.value["reason"]) == ("pass", "")
+        (launch,) = outcome.value["launches"]
+        assert launch["arch"] == arch
+        assert launch["workgroups_run"] > 0
+        assert launch["instructions"] > 0

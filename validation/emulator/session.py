@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -141,10 +142,12 @@ def _borrow(space: AddressSpace, kernel: Kernel, kernarg: bytes, tensors: Sequen
         if known is not None:
             known.name = known.name or name
             continue
-        owner = _owner(pointer, tensors)
+        owner = _owner(pointer, [*tensors, *_remembered.tensors()])
         if owner is None:
             scanned = _live_tensors() if scanned is None else scanned
             owner = _owner(pointer, scanned)
+            if owner is not None:
+                _remembered.add(owner)
         if owner is not None:
             added.append(space.register(owner, name))
     return added
@@ -170,3 +173,21 @@ def _live_tensors() -> list[Any]:
     import torch
 
     return [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor) and o.device.type == "cpu"]
+
+
+class _Remembered:
+    """Weak references to tensors found before: walking every object of the process takes a quarter of a second."""
+
+    def __init__(self) -> None:
+        self.known: list[weakref.ref[Any]] = []
+
+    def tensors(self) -> list[Any]:
+        alive = [(r, t) for r in self.known if (t := r()) is not None]
+        self.known = [r for r, _ in alive]
+        return [t for _, t in alive]
+
+    def add(self, tensor: Any) -> None:
+        self.known.append(weakref.ref(tensor))
+
+
+_remembered = _Remembered()

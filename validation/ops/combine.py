@@ -19,7 +19,7 @@ from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroup
 from validation.ops import combine_contract
-from validation.ops.common import comparison_of, fill, filled_allocations, simple_check
+from validation.ops.common import comparison_of, fill, poisoned_allocations, simple_check
 
 #: Elements of r2 that a case may have before only chosen workgroups run: a second or so of emulation.
 MOST_ELEMENTS = 1 << 20
@@ -80,15 +80,15 @@ class CombineDriver:
             for span in [*spans, *(slice(n, n + 1) for n in neighbours)]:
                 poison(out[span])
         return Inputs(m, hc, hs, p["values"], residual, block_output, injection, norm_weight, out, rows,
-                      neighbours if p["out"] else [], workgroups)
+                      neighbours, workgroups)
 
     def workgroups(self, inputs: Inputs) -> Sequence[Workgroup] | None:
         """Those that handle ``inputs.rows``; ``None`` for all."""
         return inputs.workgroups
 
     def run(self, inputs: Inputs) -> torch.Tensor:
-        """One call of the public function; an output that it allocates starts as NaN."""
-        with filled_allocations():
+        """One call of the public function; an output that it allocates starts as poison."""
+        with poisoned_allocations():
             return hcgr.flydsl_gr_two_stage_combine(
                 inputs.residual, inputs.block_output, inputs.injection, inputs.norm_weight, inputs.hc, out=inputs.out)
 
@@ -98,8 +98,7 @@ class CombineDriver:
         if not checks[0]["passed"] or inputs.m == 0:
             return checks
         rows = inputs.rows
-        if inputs.out is not None:
-            checks.append(check_written(outputs, rows, inputs.neighbours))
+        checks.append(check_written(outputs, rows, inputs.neighbours))
         checks.append(comparison_of("r2", "bound", check_combine(
             outputs, inputs.residual, inputs.block_output, inputs.injection, inputs.hc,
             rows=rows if inputs.workgroups is not None else None)))

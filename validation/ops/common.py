@@ -1,14 +1,17 @@
-"""Pieces that HCGR's drivers share: value distributions, allocations that start as NaN, check records."""
+"""Pieces that HCGR's drivers share: value distributions, poisoned allocations, check records."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
 
 import torch
 
 from oracle.compare import Comparison
+from oracle.guards import poison
 from validation.cases import comparison
 from validation.operation import JsonDict
 
@@ -52,15 +55,29 @@ def fill(tensor: torch.Tensor, values: str, name: str, generator: torch.Generato
     tensor.copy_(_DISTRIBUTIONS[values](tensor.shape, name, generator))
 
 
+#: Where Python code gets uninitialised memory from torch.
+_ALLOCATORS = ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"),
+               (torch.Tensor, "new_empty"), (torch.Tensor, "new_empty_strided"))
+
+
 @contextmanager
-def filled_allocations() -> Iterator[None]:
-    """Within the block torch fills what it allocates uninitialised with NaN, so that stale results cannot pass."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True)
-    try:
+def poisoned_allocations() -> Iterator[None]:
+    """Within the block, what the code under test allocates uninitialised is poisoned: stale results cannot pass.
+
+    torch's own switch for this (deterministic algorithms) imports its compiler, seconds in every worker.
+    """
+
+    def poisoning(allocate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def allocate_and_poison(*arguments: Any, **options: Any) -> torch.Tensor:
+            tensor = allocate(*arguments, **options)
+            return poison(tensor) if tensor.dtype in (BF16, torch.float32) else tensor
+
+        return allocate_and_poison
+
+    with ExitStack() as patches:
+        for owner, name in _ALLOCATORS:
+            patches.enter_context(mock.patch.object(owner, name, poisoning(getattr(owner, name))))
         yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def comparison_of(output: str, tier: str, result: Comparison, rows: Sequence[int] | None = None) -> JsonDict:

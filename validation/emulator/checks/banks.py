@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,12 @@ _READ_128 = [
     for base in (0, 32)
     for a, b in ((base, base + 20), (base + 4, base + 16), (base + 8, base + 28), (base + 12, base + 24))
 ]
-_EMPTY = np.int64(-1)
+#: Mark of an inactive lane in a pattern.
+_ABSENT = np.int32(-(1 << 31))
+
+
+#: Patterns that are remembered; kernels have few.
+_REMEMBERED = 1 << 16
 
 
 def phases(arch: str, nbytes: int, is_read: bool) -> NDArray[np.intp]:
@@ -25,18 +32,45 @@ def phases(arch: str, nbytes: int, is_read: bool) -> NDArray[np.intp]:
     return np.arange(64).reshape(-1, min(64, together))
 
 
-def conflict_cycles(
-    address: NDArray[np.int64], mask: NDArray[np.bool_], nbytes: int, arch: str, is_read: bool
-) -> tuple[int, int]:
-    """(cycles, cycles beyond one a phase) for byte addresses [n, 64]. Lanes that share a dword share its access."""
-    order = phases(arch, nbytes, is_read)
-    word = (address.astype(np.int64) >> 2)[:, order][..., None] + np.arange(max(1, nbytes // 4))
-    word = np.where(mask[:, order][..., None], word, _EMPTY)
-    word = np.sort(word.reshape(-1, word.shape[2] * word.shape[3]), axis=1)
-    distinct = word >= 0
-    distinct[:, 1:] &= word[:, 1:] != word[:, :-1]
-    row, place = np.nonzero(distinct)
-    banks = BANKS[arch]
-    load = np.bincount(row * banks + word[row, place] % banks, minlength=len(word) * banks).reshape(-1, banks)
-    busiest = load.max(axis=1)
-    return int(busiest.sum()), int(np.maximum(busiest - 1, 0).sum())
+class BankModel:
+    """Counts LDS cycles of accesses on one architecture."""
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self._known: dict[tuple[int, bool, bytes], tuple[int, int]] = {}
+
+    def cycles(self, address: NDArray[Any], mask: NDArray[np.bool_], nbytes: int, is_read: bool) -> tuple[int, int]:
+        """(cycles, cycles beyond one a phase) for byte addresses [n, 64]. Lanes that share a dword share its access.
+
+        The numbers of a wave do not change when all its addresses move by a whole dword: that turns the banks. So each
+        pattern relative to the first active lane is looked at once.
+        """
+        dword = address.astype(np.int64) >> 2
+        first = dword[np.arange(len(dword)), mask.argmax(axis=1)]
+        pattern = (dword - first[:, None]).astype(np.int32)
+        if not mask.all():
+            pattern[~mask] = _ABSENT
+        if (pattern == pattern[0]).all():
+            cycles, extra = self._of(pattern[0], nbytes, is_read)
+            return cycles * len(pattern), extra * len(pattern)
+        each = [self._of(row, nbytes, is_read) for row in pattern]
+        return sum(c for c, _ in each), sum(x for _, x in each)
+
+    def _of(self, pattern: NDArray[np.int32], nbytes: int, is_read: bool) -> tuple[int, int]:
+        key = (nbytes, is_read, pattern.tobytes())
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = self._count(pattern, nbytes, is_read)
+        return self._known[key]
+
+    def _count(self, pattern: NDArray[np.int32], nbytes: int, is_read: bool) -> tuple[int, int]:
+        cycles = extra = 0
+        for lanes in phases(self.arch, nbytes, is_read):
+            starts = pattern[lanes][pattern[lanes] != _ABSENT]
+            words = np.unique(starts[:, None] + np.arange(max(1, nbytes // 4)))
+            if len(words):
+                busiest = int(np.bincount(words % BANKS[self.arch]).max())
+                cycles += busiest
+                extra += busiest - 1
+        return cycles, extra

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..memory.access import Access, Kind, Space
 from ..memory.space import Allocation
-from .banks import conflict_cycles
+from .banks import BankModel
 from .lines import LINE_SHIFT, LineSet, line_range
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TrafficCounter:
     """
 
     def __init__(self, arch: str) -> None:
-        self.arch = arch
+        self.banks = BankModel(arch)
         self.totals: Counter[str] = Counter()
         self._traffic: dict[int, _Traffic] = {}
 
@@ -57,7 +57,7 @@ class TrafficCounter:
             self._global(port, w, access)
         elif access.space is Space.LDS and access.address.shape[1] == 64:
             is_read = access.kind is Kind.LOAD
-            cycles, extra = conflict_cycles(access.address, access.mask, access.nbytes, self.arch, is_read)
+            cycles, extra = self.banks.cycles(access.address, access.mask, access.nbytes, is_read)
             self.totals["lds_cycles"] += cycles
             self.totals["lds_conflict_cycles"] += extra
 

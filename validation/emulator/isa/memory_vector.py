@@ -13,17 +13,14 @@ def moved(*_: Any) -> Any:
     raise AssertionError("memory instructions are executed by their binder")
 
 
-LOADS = (
-    "ubyte sbyte ushort sshort dword dwordx2 dwordx3 dwordx4 ubyte_d16 ubyte_d16_hi sbyte_d16 sbyte_d16_hi "
-    "short_d16 short_d16_hi"
-).split()
-STORES = "byte short dword dwordx2 dwordx3 dwordx4 byte_d16_hi short_d16_hi".split()
+LOADS = ["ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx2", "dwordx3", "dwordx4", "ubyte_d16", "ubyte_d16_hi", "sbyte_d16", "sbyte_d16_hi", "short_d16", "short_d16_hi"]
+STORES = ["byte", "short", "dword", "dwordx2", "dwordx3", "dwordx4", "byte_d16_hi", "short_d16_hi"]
 #: Formats of the loads into LDS and the architectures that have them.
 LDS_LOADS = (
     ("ubyte", BOTH), ("sbyte", BOTH), ("ushort", BOTH), ("sshort", BOTH), ("dword", BOTH),
     ("dwordx3", GFX950), ("dwordx4", GFX950),
 )  # fmt: skip
-_INTEGER_ATOMICS = "add sub smin umin smax umax and or xor inc dec swap cmpswap".split()
+_INTEGER_ATOMICS = ["add", "sub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "swap", "cmpswap"]
 #: Mnemonic suffix, operation, operands in the data registers.
 ATOMICS = (
     *((name, INTEGER[4][name], 1 + (name == "cmpswap")) for name in _INTEGER_ATOMICS),

@@ -11,6 +11,7 @@ from ..isa import TABLE, Entry
 from ..program.program import Instruction
 from .bind_control import CONTROL_FORMS, bind_control
 from .bind_cross_lane import bind_no_effect, bind_permlane_swap, bind_readlane, bind_swap, bind_writelane
+from .bind_dot import bind_dot, bind_dot_accumulate, bind_mix
 from .bind_ds import bind_ds, bind_ds_count, bind_ds_lane, bind_ds_two
 from .bind_ds_lanes import bind_ds_permute, bind_ds_swizzle, bind_ds_transpose
 from .bind_flat import bind_flat
@@ -18,6 +19,7 @@ from .bind_mfma import bind_mfma
 from .bind_mubuf import bind_cache, bind_mubuf
 from .bind_packed import bind_packed16, bind_packed32, bind_packed_move
 from .bind_salu import bind_salu
+from .bind_small_float import bind_byte_convert, bind_small_float
 from .bind_smem import bind_smem
 from .bind_valu import bind_valu
 from .hwreg import bind_clock, bind_getpc, bind_getreg, bind_movrel, bind_trap
@@ -27,6 +29,11 @@ Binder = Callable[[Entry, Instruction, BindContext], Any]
 BINDERS: dict[str, Binder] = {
     "salu": bind_salu,
     "valu": bind_valu,
+    "dot": bind_dot,
+    "dot_accumulate": bind_dot_accumulate,
+    "mix": bind_mix,
+    "byte_convert": bind_byte_convert,
+    "small_float": bind_small_float,
     "packed16": bind_packed16,
     "packed32": bind_packed32,
     "packed_move": bind_packed_move,

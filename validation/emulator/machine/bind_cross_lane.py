@@ -98,7 +98,8 @@ def bind_permlane_swap(entry: Entry, inst: Instruction, ctx: BindContext) -> Any
     half = int(entry.options["half"])
     first, second = (_vgpr(inst, operand) for operand in inst.operands)
     odd: NDArray[np.bool_] = (_LANE // half) % 2 == 1
-    zero, fetch_inactive = bool(inst.modifiers.get("bound_ctrl")), bool(inst.modifiers.get("fi"))
+    # LLVM encodes bound_ctrl:0 and bound_ctrl:1 alike on these targets
+    zero, fetch_inactive = "bound_ctrl" in inst.modifiers, bool(inst.modifiers.get("fi"))
     partner = _LANE ^ half
 
     def swap(w: Waves) -> None:

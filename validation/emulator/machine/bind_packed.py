@@ -134,7 +134,7 @@ def bind_packed16(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     result_type = TYPES[entry.dst[0]].dtype
 
     def step(w: Waves) -> None:
-        halves = [np.ascontiguousarray(f(w)).view(dtype) for f, dtype in zip(sources, types, strict=True)]
+        halves: list[Any] = [np.ascontiguousarray(f(w)).view(dtype) for f, dtype in zip(sources, types, strict=True)]
         result = fn(*halves)
         w.vput(dst, np.ascontiguousarray(result, result_type).view(U16).view(U32))
 
