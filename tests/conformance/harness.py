@@ -16,6 +16,8 @@ from validation.emulator.machine.waves import FloatMode, Waves
 from validation.emulator.memory.space import AddressSpace
 from validation.emulator.program import parse_program
 
+from . import coverage
+
 LANES = 64
 ARCHS = ("gfx942", "gfx950")
 FULL = (1 << 64) - 1
@@ -148,6 +150,7 @@ def run(
             chunk.run()
     finally:
         launch.close()
+    coverage.record(arch, (i.mnemonic for i, hit in zip(program.instructions, launch.hits, strict=True) if hit))
     return State(
         w.V[: w.agpr_base, 0].copy(), w.V[w.agpr_base :, 0].copy(), [int(x) for x in w.S[:, 0]], bool(w.scc[0]),
         int(w.S[126, 0]) | int(w.S[127, 0]) << 32, int(w.S[106, 0]) | int(w.S[107, 0]) << 32, content[:lds_bytes].copy(),

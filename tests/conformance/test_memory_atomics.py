@@ -186,8 +186,9 @@ def test_memory_atomic(case: Case, form: str, returns: bool) -> None:
             "flat_lds": f"flat_atomic_{case.memory} {shown}v[2:3], {data}{sc0}",
             "buffer": f"buffer_atomic_{case.memory} {data}, v1, s[4:7], 0 offen{sc0}",
         }[form]
-        state = run(line, space=memory.space, v=v, s={**memory.scalars(2), **memory.descriptor(4)}, exec_=exec_,
-                    lds=raw)  # fmt: skip
+        arch = "gfx950" if form == "buffer" and case.kind == "bf16" else "gfx942"
+        state = run(line, arch=arch, space=memory.space, v=v, exec_=exec_, lds=raw,
+                    s={**memory.scalars(2), **memory.descriptor(4)})  # fmt: skip
         assert (state.lds.tobytes()[: len(after)] if form == "flat_lds" else memory.content) == after
         got = result(state, 10 if form == "buffer" else 30, case.bits)
         if returns and form == "buffer":
@@ -285,3 +286,31 @@ def test_clamped_atomics_are_dropped_and_return_zero() -> None:
     assert memory.content[:44] == struct.pack("<11I", *[5] * 10, 0)
     assert not state.v[10].any()
     assert [f.check for f in state.findings] == ["clamp"]
+
+
+SCALAR = [c for c in CASES if c.memory and c.kind == "int"]
+
+
+@pytest.mark.parametrize("returns", [False, True])
+@pytest.mark.parametrize("prefix", ["s_atomic", "s_buffer_atomic"])
+@pytest.mark.parametrize("case", SCALAR, ids=lambda c: c.memory)
+def test_scalar_atomic(case: Case, prefix: str, returns: bool) -> None:
+    size, width = case.bits // 8, case.bits // 32
+    for lane in (0, 3, 20):
+        raw, _, operands, _, _ = arrange(case, 64, FULL)
+        memory = filled(raw)
+        place = 8 * size
+        before = int.from_bytes(raw[place : place + size], "little")
+        values = [x[lane] for x in operands]
+        if case.operands == 2 and lane != 20:
+            values[1] = before
+        data = span(12, width * case.operands, "s")
+        base, where = ("s[2:3]", memory.scalars(2)) if prefix == "s_atomic" else ("s[4:7]", memory.descriptor(4))
+        dwords = b"".join(v.to_bytes(size, "little") for v in values)
+        s = {12 + i: struct.unpack_from("<I", dwords, 4 * i)[0] for i in range(len(dwords) // 4)}
+        line = f"{prefix}_{case.memory} {data}, {base}, 0x{place:x}{' glc' if returns else ''}"
+        state = run(line, space=memory.space, s={**where, **s}, exec_=0)
+        wanted = case.model(before, *values)
+        assert int.from_bytes(memory.content[place : place + size], "little") == wanted
+        got = state.s[12] if width == 1 else state.s64(12)
+        assert got == (before if returns else values[0])

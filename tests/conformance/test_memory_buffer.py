@@ -191,3 +191,36 @@ def test_scalar_buffer_load_is_clamped_by_dword(count: int) -> None:
     state = run(f"{name} {span(16, count, 's')}, s[4:7], 0x8", space=memory.space, s=memory.descriptor(4, 5, stride=16))
     wanted = [word(memory.before, 8 + 4 * i) if 12 + 4 * i <= 80 else 0 for i in range(count)]
     assert state.s[16 : 16 + count] == wanted
+
+
+def test_one_byte_short_of_everything_clamps_the_last_dword() -> None:
+    memory = arena()
+    state = run("buffer_load_dword v20, v1, s[4:7], 0 offen", space=memory.space, v={1: [lane * 4 for lane in range(64)]},
+                s=memory.descriptor(4, 255))  # fmt: skip
+    assert int(state.v[20][62]) == word(memory.before, 248)
+    assert int(state.v[20][63]) == 0
+
+
+def test_descriptor_is_read_anew_when_its_registers_change() -> None:
+    memory = arena()
+    loop = ["s_mov_b32 s10, 0", "again:", "buffer_load_dword v20, off, s[4:7], 0", "v_mov_b32_e32 v21, v22",
+            "v_mov_b32_e32 v22, v20", "s_add_u32 s4, s4, 8", "s_add_u32 s10, s10, 1", "s_cmp_lg_u32 s10, 2",
+            "s_cbranch_scc1 again"]  # fmt: skip
+    state = run(loop, space=memory.space, s=memory.descriptor(4))
+    assert (int(state.v[21][0]), int(state.v[22][0])) == (word(memory.before, 0), word(memory.before, 8))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("prefix", ["s_store", "s_buffer_store"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_scalar_store(count: int, prefix: str, arch: str) -> None:
+    memory = arena()
+    suffix = "dword" if count == 1 else f"dwordx{count}"
+    values = {12 + i: 0x11111111 * (i + 1) for i in range(4)}
+    base, where = ("s[2:3]", memory.scalars(2)) if prefix == "s_store" else ("s[4:7]", memory.descriptor(4, 72))
+    run(f"{prefix}_{suffix} {span(12, count, 's')}, {base}, s8 offset:4", arch=arch, space=memory.space, exec_=0,
+        s={**where, **values, 8: 60})  # fmt: skip
+    kept = count if prefix == "s_store" else min(count, 2)
+    wanted = b"".join((0x11111111 * (i + 1)).to_bytes(4, "little") for i in range(kept))
+    assert memory.content[64 : 64 + 4 * kept] == wanted
+    assert memory.content[64 + 4 * kept :] == memory.before[64 + 4 * kept :]

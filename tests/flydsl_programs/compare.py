@@ -75,6 +75,8 @@ def poisoned(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Output buffer in which every element holds a NaN (or, for integers, a rare pattern)."""
     if dtype.is_floating_point and dtype.itemsize > 1:
         return torch.full(shape, float("nan"), dtype=dtype)
-    return torch.full(shape, 0x5A, dtype=torch.uint8).view(dtype) if dtype.itemsize == 1 else torch.full(
-        shape, -0x5A5A5A5, dtype=dtype
+    return (
+        torch.full(shape, 0x5A, dtype=torch.uint8).view(dtype)
+        if dtype.itemsize == 1
+        else torch.full(shape, -0x5A5A5A5, dtype=dtype)
     )

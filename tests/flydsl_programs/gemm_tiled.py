@@ -5,6 +5,8 @@ makes one fragment slot of two MMA steps, so the number of MMAs is asserted by `
 with small integers a dropped step cannot go unnoticed.
 """
 
+# ruff: noqa: B008 - FlyDSL reads a default stream as the parameter's kind
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch

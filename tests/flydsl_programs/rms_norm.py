@@ -1,5 +1,7 @@
 """y = x / sqrt(mean(x^2) + eps) * w: a workgroup a row, bf16, block reduction through LDS."""
 
+# ruff: noqa: B008 - FlyDSL reads a default stream as the parameter's kind
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
@@ -62,7 +64,12 @@ def make(columns: int):
 
     @flyc.jit
     def rms_norm(
-        x: fx.Pointer, w: fx.Pointer, y: fx.Pointer, rows: fx.Int32, eps: fx.Float32, stream: fx.Stream = fx.Stream(None)
+        x: fx.Pointer,
+        w: fx.Pointer,
+        y: fx.Pointer,
+        rows: fx.Int32,
+        eps: fx.Float32,
+        stream: fx.Stream = fx.Stream(None),
     ):
         rms_norm_kernel(x, w, y, eps).launch(grid=(rows, 1, 1), block=(THREADS, 1, 1), stream=stream)
 

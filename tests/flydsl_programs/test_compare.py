@@ -10,7 +10,7 @@ from . import compare
 K = 64
 
 
-@pytest.fixture()
+@pytest.fixture
 def product() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """A float32 product as a kernel would give it, its float64 value and its bound."""
     generator = torch.Generator().manual_seed(1)

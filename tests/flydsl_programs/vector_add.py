@@ -1,5 +1,7 @@
 """c = a + b with a ragged tail: four floats a lane, then predicated single floats."""
 
+# ruff: noqa: B008 - FlyDSL reads a default stream as the parameter's kind
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch

@@ -1,5 +1,7 @@
 """Warp collectives: reductions, scans, broadcast, shuffles, votes and a sort, at several widths."""
 
+# ruff: noqa: B008 - FlyDSL reads a default stream as the parameter's kind
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
@@ -17,6 +19,16 @@ def _within(first: int, last: int, moved, kept):
     return ((lane >= first) & (lane <= last)).select(moved, kept)
 
 
+def _moved(groups: torch.Tensor, distance: int) -> torch.Tensor:
+    """Each lane's value from `distance` lanes above; its own where there is no such lane."""
+    source = torch.arange(WAVE) + distance
+    return groups[:, torch.where((source >= 0) & (source < WAVE), source, torch.arange(WAVE))]
+
+
+def _sort(x, width: int):
+    return fx.coop.warp_bitonic_sort([x], width=width, compare_op=lambda a, b: a < b)[0]
+
+
 # One output row a collective: (name, device code, reference over groups of `width` lanes).
 INTEGER = (
     ("sum64", lambda x: fx.coop.warp_reduce(x, ADD), lambda g: g(64).sum(1, keepdim=True)),
@@ -28,9 +40,9 @@ INTEGER = (
     ("inclusive8", lambda x: fx.coop.warp_inclusive_scan(x, ADD, width=8), lambda g: g(8).cumsum(1)),
     ("broadcast", lambda x: fx.coop.warp_broadcast(x, 5, width=16), lambda g: g(16)[:, 5:6]),
     ("shuffle_xor", lambda x: gpu.shuffle_xor(x, 9, WAVE), lambda g: g(64)[:, torch.arange(64) ^ 9]),
-    ("shuffle_up", lambda x: _within(3, 63, gpu.shuffle_up(x, 3, WAVE), x), lambda g: torch.cat((g(64)[:, :3], g(64)[:, :-3]), 1)),
-    ("shuffle_down", lambda x: _within(0, 60, gpu.shuffle_down(x, 3, WAVE), x), lambda g: torch.cat((g(64)[:, 3:], g(64)[:, -3:]), 1)),
-    ("sort16", lambda x: fx.coop.warp_bitonic_sort([x], width=16, compare_op=lambda a, b: a < b)[0], lambda g: g(16).sort(1).values),
+    ("shuffle_up", lambda x: _within(3, 63, gpu.shuffle_up(x, 3, WAVE), x), lambda g: _moved(g(64), -3)),
+    ("shuffle_down", lambda x: _within(0, 60, gpu.shuffle_down(x, 3, WAVE), x), lambda g: _moved(g(64), 3)),
+    ("sort16", lambda x: _sort(x, 16), lambda g: g(16).sort(1).values),
 )
 
 

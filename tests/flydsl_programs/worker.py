@@ -83,7 +83,7 @@ def main() -> int:
     for name in options.names or PROGRAMS:
         results.append(run_program(name))
         bad = results[-1]["error"] or [c for c in results[-1]["cases"] if not c["passed"]] or results[-1]["findings"]
-        print(name, f"{results[-1]['seconds']:.2f}s", "ok" if not bad else bad, file=sys.stderr, flush=True)
+        print(name, f"{results[-1]['seconds']:.2f}s", bad or "ok", file=sys.stderr, flush=True)
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
     return 0

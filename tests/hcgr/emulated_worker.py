@@ -50,7 +50,7 @@ def run_case(tokens: int, hc: int, hs: int, rows: int, padding: tuple[int, int, 
     r, y, injection = (inputs[n].double() for n in ("residual", "block_output", "injection"))
     added = (y[:, None, :] * 2 * torch.sigmoid(injection / hc)[:, :, None]).reshape(tokens, hc * hs)
     expected = r + added
-    # Half an ulp of bf16 is at most 2**-8 of the value, one of f32 2**-24. The fused sum rounds once; iw takes
+    # Half an ulp of bf16 is at most 2**-8 of the value, of f32 2**-24. The fused sum rounds once; iw takes
     # about eight roundings, and the rounding of the exponent weighs |inj / HC| * log2(e) times ln 2, twice.
     steps = 8 + 2 * (injection / hc).abs().max()
     f32_error = 2.0**-24 * (expected.abs() + steps * added.abs())

@@ -7,17 +7,20 @@ function returns what the test asserts on; it is printed as JSON on the last lin
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import re
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
 
+from validation.emulator import emulate
 from validation.emulator.flydsl_plugin import KernelLaunch, launches_to, live_arguments, live_tensors
 
 from . import kernels
@@ -146,6 +149,31 @@ def broken(name: str) -> dict[str, Any]:
     return {"error": None, "message": ""}
 
 
+def overrun() -> dict[str, Any]:
+    """A kernel of 64 lanes on 60 elements, in the emulator: inside of a session, and outside of one."""
+    handle = flyc.compile(kernels.bump_twice, kernels.pointer(), NULL)
+    data = torch.arange(60.0)
+    with emulate() as session:
+        handle(data.data_ptr(), None)
+    finding = session.findings[0]
+    try:
+        handle(data.data_ptr(), None)
+        raised = "nothing"
+    except Exception as error:
+        raised = type(error).__name__
+    return {
+        "launches": len(session.launches),
+        "data": data.tolist(),
+        "check": finding.check,
+        "argument": finding.argument,
+        "index": finding.index,
+        "lane": finding.lane,
+        "source": [Path(finding.source_file or "").name, finding.source_line],
+        "line": kernels.line_of("fx.generic_load(data + i) + 1"),
+        "raised": raised,
+    }
+
+
 SETTINGS = {
     "arch": {"ARCH": "gfx1100"},
     "disagreement": {"ARCH": "gfx950"},
@@ -172,7 +200,7 @@ def refusals() -> dict[str, str]:
 
 def everything() -> dict[str, Any]:
     """All bodies that need no environment of their own, in one process."""
-    answers: dict[str, Any] = {f.__name__: f() for f in (record, failures, threads, dispatch)}
+    answers: dict[str, Any] = {f.__name__: f() for f in (record, failures, threads, dispatch, overrun)}
     for name in ("too_much_lds", "no_lowering"):
         answers[name] = broken(name)
     if os.environ["ARCH"] == "gfx950":
@@ -201,7 +229,7 @@ def cached() -> dict[str, Any]:
         return original(*args, **kwargs)
 
     jit_function.MlirCompiler.compile = counting
-    import moving  # written by the test
+    moving = importlib.import_module("moving")  # written by the test
 
     recorder = Recorder()
     data = torch.zeros(64)

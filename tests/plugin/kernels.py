@@ -1,5 +1,7 @@
 """FlyDSL kernels of the plugin tests. Line numbers matter: `line_of` finds them by their text."""
 
+# ruff: noqa: B008 - FlyDSL reads a default stream as the parameter's kind
+
 import inspect
 import sys
 
@@ -20,9 +22,7 @@ def scale_kernel(source: fx.Tensor, target: fx.Pointer, n: fx.Int32, factor: fx.
 
 
 @flyc.jit
-def scale(
-    source: fx.Tensor, target: fx.Pointer, n: fx.Int32, factor: fx.Float32, stream: fx.Stream = fx.Stream(None)
-):
+def scale(source: fx.Tensor, target: fx.Pointer, n: fx.Int32, factor: fx.Float32, stream: fx.Stream = fx.Stream(None)):
     grid = ((n + THREADS - 1) // THREADS, 1, 1)
     scale_kernel(source, target, n, factor).launch(grid=grid, block=(THREADS, 1, 1), smem=512, stream=stream)
 

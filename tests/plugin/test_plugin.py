@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ARCHS = ("gfx942", "gfx950")
 
-MOVING = '''
+MOVING = """
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
@@ -30,7 +30,7 @@ def moving_kernel(data: fx.Pointer):
 @flyc.jit
 def program(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
     moving_kernel(data).launch(grid=(1, 1, 1), block=(64, 1, 1), stream=stream)
-'''
+"""
 
 
 def spawn(arch: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -106,6 +106,22 @@ def test_exceptions_reach_the_caller(arch: str, kind: str) -> None:
 def test_threads_keep_their_failures_apart() -> None:
     got = everything("gfx942")["threads"]
     assert got == {"seen": [["thread 0"], ["thread 1"]], "counts": [20, 20], "wrong": []}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_finding_names_the_python_line_and_argument(arch: str) -> None:
+    got = everything(arch)["overrun"]
+    assert got["check"] == "memcheck"
+    assert (got["argument"], got["index"], got["lane"]) == ("data", [60], 60)
+    assert got["source"] == ["kernels.py", got["line"]]
+    # Two launches, of one workgroup and of two, which write to the same elements.
+    assert got["launches"] == 2
+    assert all(i < value for i, value in enumerate(got["data"]))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_outside_of_a_session_a_memory_fault_reaches_the_caller(arch: str) -> None:
+    assert everything(arch)["overrun"]["raised"] == "KernelFault"
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -17,6 +17,8 @@ from validation.operation import JsonDict
 
 _STYLES = {"pass": "green", "fail": "bold red", "error": "bold magenta", "skip": "yellow",
            "PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
+#: Findings of one case that are printed; one broken guard shows at every access behind it.
+_FINDINGS_SHOWN = 4
 _COLUMNS = ("stage", "status", "evidence", "pass", "fail", "error", "skip", "seconds", "reason")
 
 
@@ -29,11 +31,14 @@ def is_plain(stream: TextIO, environment: Mapping[str, str] = os.environ) -> boo
 def complaint(record: Mapping[str, Any]) -> list[str]:
     """Lines about a case that did not pass: what is wrong, where in the source, and how to run it again alone."""
     lines = [f"{record['status'].upper()} {record['id']}: {record['reason']}"]
-    for finding in record["findings"]:
+    for finding in record["findings"][:_FINDINGS_SHOWN]:
         place = f"{finding['source_file']}:{finding['source_line']}" if finding["source_file"] else "no source line"
         target = f" [{finding['argument']}{list(finding['index']) if finding['index'] else ''}]" \
             if finding["argument"] else ""
         lines.append(f"  {finding['check']}: {finding['message']}{target} at {place}: {finding['instruction']}")
+    hidden = len(record["findings"]) - _FINDINGS_SHOWN
+    if hidden > 0:
+        lines.append(f"  {hidden} more finding{'' if hidden == 1 else 's'}, listed in the report")
     if record["status"] in ("fail", "error"):
         lines.append(f"  replay: {record['replay']}")
     return lines

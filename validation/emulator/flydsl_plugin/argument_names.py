@@ -44,7 +44,7 @@ def annotate(module: Any) -> None:
                     continue
                 names = list(function.attributes[_KERNEL_ATTRIBUTE])
                 arguments = function.regions[0].blocks[0].arguments
-                pointers = [n for n, a in zip(names, arguments) if str(a.type).startswith(_POINTER_TYPES)]
+                pointers = [n for n, a in zip(names, arguments, strict=True) if str(a.type).startswith(_POINTER_TYPES)]
                 found[ir.StringAttr(function.attributes["sym_name"]).value] = ir.ArrayAttr.get(pointers)
                 del function.attributes[_KERNEL_ATTRIBUTE]
         module.operation.attributes[ATTRIBUTE] = ir.DictAttr.get(found)
@@ -60,14 +60,21 @@ def name_arguments(isa: str, names: dict[str, list[str]]) -> str:
         return isa
     pieces, start = [], 0
     for kernel in _KERNEL_NAME.finditer(metadata):
-        block = metadata[start : kernel.end()]
+        pieces.append(_named_block(metadata[start : kernel.end()], names.get(kernel.group(1), [])))
         start = kernel.end()
-        wanted = names.get(kernel.group(1), [])
-        if len(_POINTER_ENTRY.findall(block)) == len(wanted):
-            supply = iter(wanted)
-            block = _POINTER_ENTRY.sub(lambda entry: f"{entry.group(0)}        .name:           {next(supply)}\n", block)
-        pieces.append(block)
     return head + marker + "".join(pieces) + metadata[start:]
+
+
+def _named_block(block: str, names: list[str]) -> str:
+    """Metadata of one kernel with `names` in its pointer entries, if they are as many."""
+    entries = list(_POINTER_ENTRY.finditer(block))
+    if len(entries) != len(names):
+        return block
+    pieces, start = [], 0
+    for entry, name in zip(entries, names, strict=True):
+        pieces += [block[start : entry.end()], f"        .name:           {name}\n"]
+        start = entry.end()
+    return "".join(pieces) + block[start:]
 
 
 def name_binaries(module: Any) -> None:

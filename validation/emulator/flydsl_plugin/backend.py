@@ -34,7 +34,7 @@ DISPATCHED = ("flydsl.extension.coop.warp", "flydsl.extension.random")
 register_compile_runtime_mapping(NAME, "rocm")
 
 
-class UnsupportedCompilation(ValueError):
+class UnsupportedCompilationError(ValueError):
     """The program asks FlyDSL for something that the emulator backend cannot compile."""
 
 
@@ -43,11 +43,11 @@ class EmulatorBackend(RocmBackend):
 
     def __init__(self, target: GPUTarget) -> None:
         if target.arch not in ARCHS:
-            raise UnsupportedCompilation(
+            raise UnsupportedCompilationError(
                 f"the emulator runs {' and '.join(ARCHS)}, not {target.arch}; set ARCH and FLYDSL_GPU_ARCH to one"
             )
         if get_rocm_arch() != target.arch:
-            raise UnsupportedCompilation(
+            raise UnsupportedCompilationError(
                 f"FlyDSL compiles for {target.arch} (ARCH) while its helpers generate code for {get_rocm_arch()} "
                 "(FLYDSL_GPU_ARCH); set both to the same architecture"
             )
@@ -73,7 +73,7 @@ class EmulatorBackend(RocmBackend):
 
         for operation in module.body.operations:
             if operation.operation.name == "gpu.module" and "offloadingHandler" in operation.attributes:
-                raise UnsupportedCompilation("kernels with linked device libraries or module initializers cannot be emulated")
+                raise UnsupportedCompilationError("linked device libraries and module initializers cannot be emulated")
         argument_names.annotate(module)
         with module.context, ir.Location.unknown():
             definitions = ir.Module.parse(shims.module_text())
@@ -94,7 +94,7 @@ class EmulatorBackend(RocmBackend):
     # -- refused -----------------------------------------------------------------------------------
 
     def external_binary_pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> tuple[list[str], str]:
-        raise UnsupportedCompilation("the emulator compiles with FlyDSL's own LLVM; unset FLYDSL_COMPILE_LLVM_DIR")
+        raise UnsupportedCompilationError("the emulator compiles with FlyDSL's own LLVM; unset FLYDSL_COMPILE_LLVM_DIR")
 
     @classmethod
     def aot_runtime_config(cls) -> AOTRuntimeConfig:

@@ -24,7 +24,7 @@ class BackendCompileError(RuntimeError):
     """FlyDSL's code generator printed an error, yet reported success."""
 
 
-def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
     original = getattr(owner, name, None)
     if original is None:
         raise RuntimeError(

@@ -28,9 +28,9 @@ class KernelLaunch:
     """One kernel launch as the host code asked for it.
 
     `grid` is in workgroups and `block` in lanes; ``params[i]`` is the host address of the value of the
-    i-th ``.args`` entry of the kernel's metadata, valid during the launch only; `dynamic_lds` is in bytes; `stream` is the raw handle,
-    0 the default stream; `arguments` are the Python values that the launcher was called with, in order,
-    the only place where the launch's tensors can be seen.
+    i-th ``.args`` entry of the kernel's metadata, valid during the launch only; `dynamic_lds` is in bytes;
+    `stream` is the raw handle, 0 the default stream; `arguments` are the Python values that the launcher
+    was called with, in order, the only place where the launch's tensors can be seen.
     """
 
     asm: str

@@ -83,4 +83,5 @@ for _count, _element, _result, _bits in _INTEGER:
                dst_is_source=True)  # fmt: skip
 for _element, _halves, _archs in (("f16", _f16_halves, BOTH), ("bf16", _bf16_halves, GFX950)):
     define(f"v_dot2_f32_{_element}", "dot", "f32", "u32 u32 f32", _float_dot(_halves, _element == "bf16"), _archs)
-    define(f"v_dot2c_f32_{_element}", "dot_accumulate", "f32", "u32 u32", _float_dot(_halves), _archs, dst_is_source=True)
+    define(f"v_dot2c_f32_{_element}", "dot_accumulate", "f32", "u32 u32", _float_dot(_halves), _archs,
+           dst_is_source=True)  # fmt: skip

@@ -13,18 +13,23 @@ def moved(*_: Any) -> Any:
     raise AssertionError("memory instructions are executed by their binder")
 
 
-LOADS = ["ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx2", "dwordx3", "dwordx4", "ubyte_d16", "ubyte_d16_hi", "sbyte_d16", "sbyte_d16_hi", "short_d16", "short_d16_hi"]
-STORES = ["byte", "short", "dword", "dwordx2", "dwordx3", "dwordx4", "byte_d16_hi", "short_d16_hi"]
+LOADS = (
+    "ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx2", "dwordx3", "dwordx4", "ubyte_d16", "ubyte_d16_hi",
+    "sbyte_d16", "sbyte_d16_hi", "short_d16", "short_d16_hi",
+)  # fmt: skip
+STORES = ("byte", "short", "dword", "dwordx2", "dwordx3", "dwordx4", "byte_d16_hi", "short_d16_hi")
 #: Formats of the loads into LDS and the architectures that have them.
 LDS_LOADS = (
     ("ubyte", BOTH), ("sbyte", BOTH), ("ushort", BOTH), ("sshort", BOTH), ("dword", BOTH),
     ("dwordx3", GFX950), ("dwordx4", GFX950),
 )  # fmt: skip
-_INTEGER_ATOMICS = ["add", "sub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "swap", "cmpswap"]
+INTEGER_ATOMICS = (
+    "add", "sub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "swap", "cmpswap",
+)  # fmt: skip
 #: Mnemonic suffix, operation, operands in the data registers.
 ATOMICS = (
-    *((name, INTEGER[4][name], 1 + (name == "cmpswap")) for name in _INTEGER_ATOMICS),
-    *((f"{name}_x2", INTEGER[8][name], 1 + (name == "cmpswap")) for name in _INTEGER_ATOMICS),
+    *((name, INTEGER[4][name], 1 + (name == "cmpswap")) for name in INTEGER_ATOMICS),
+    *((f"{name}_x2", INTEGER[8][name], 1 + (name == "cmpswap")) for name in INTEGER_ATOMICS),
     ("add_f32", ADD_F32, 1),
     ("add_f64", ADD_F64, 1),
     ("min_f64", MIN_F64, 1),

@@ -33,12 +33,10 @@ def _encoder(fmt: Format, source: str) -> Convert:
     bits = 7 if source == "bf16" else None
 
     def encode(elements: Elements, scale: Any, seeds: Elements | None, saturate: bool) -> Elements:
-        each = seeds if seeds is not None else [None] * len(elements)
+        pairs = zip(elements, seeds if seeds is not None else [None] * len(elements), strict=True)
         if scale is None:
-            return [smallfloat.encode(x, fmt, saturate, seed) for x, seed in zip(elements, each, strict=True)]
-        return [
-            smallfloat.encode_scaled(x, scale, fmt, saturate, seed, bits) for x, seed in zip(elements, each, strict=True)
-        ]
+            return [smallfloat.encode(x, fmt, saturate, seed) for x, seed in pairs]
+        return [smallfloat.encode_scaled(x, scale, fmt, saturate, seed, bits) for x, seed in pairs]
 
     return encode
 

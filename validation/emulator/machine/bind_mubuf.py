@@ -30,7 +30,7 @@ class Descriptor:
     """Fields of a buffer resource, one value per wave [n, 1] (CDNA3 ISA, "Buffer resource descriptor").
 
     base: bytes (48 bits). stride: bytes; 14 bits, 18 with add_tid, where the data format field holds the upper four.
-    records: bytes, or strides for a structured access. plain: no stride, no swizzle, no lane number added, which is
+    records: bytes, or strides for a structured access; ``least`` of all waves. plain: no stride, no swizzle, no lane number added, which is
     what compilers for compute emit.
     """
 
@@ -41,16 +41,19 @@ class Descriptor:
     swizzled: NDArray[np.bool_]
     index_count: NDArray[np.int64]
     plain: bool
+    least: int
 
     @classmethod
-    def load(cls, w: Waves, first: int) -> Descriptor:
-        low, second, records, fourth = (w.sget(first + i).astype(np.int64)[:, None] for i in range(4))
+    def decode(cls, words: NDArray[np.uint32]) -> Descriptor:
+        """From the four SGPRs, uint32 [4, n]."""
+        low, second, records, fourth = words.astype(np.int64)[:, :, None]
         adds_lane, swizzled = (fourth >> 23) & 1 != 0, (second >> 31) & 1 != 0
         stride = (second >> 16) & 0x3FFF
         plain = not (stride.any() or adds_lane.any() or swizzled.any())
         if not plain:
             stride = stride | np.where(adds_lane, ((fourth >> 15) & 0xF) << 14, 0)
-        return cls(low | ((second & 0xFFFF) << 32), stride, records, adds_lane, swizzled, 8 << ((fourth >> 21) & 3), plain)
+        base, index_count = low | ((second & 0xFFFF) << 32), 8 << ((fourth >> 21) & 3)
+        return cls(base, stride, records, adds_lane, swizzled, index_count, plain, int(records.min()))
 
 
 class BufferAddress:
@@ -81,14 +84,24 @@ class BufferAddress:
         sources = [vector_source(inst, r, "u32", ctx) for r in registers]
         self.index = sources.pop(0) if self.idxen else None
         self.voffset = sources.pop(0) if self.offen else None
+        self._last: tuple[bytes, Descriptor] | None = None
+
+    def _descriptor(self, w: Waves) -> Descriptor:
+        """Decoded once as long as the registers hold the same."""
+        block = w.S[self.first : self.first + 4]
+        words = block if w.sel is None else block[:, w.sel]
+        raw = words.tobytes()
+        if self._last is None or self._last[0] != raw:
+            self._last = (raw, Descriptor.decode(words))
+        return self._last[1]
 
     def pieces(self, w: Waves, kind: Kind, nbytes: int) -> list[Piece]:
-        d = Descriptor.load(w, self.first)
+        d = self._descriptor(w)
         soffset = np.asarray(self.scalar(w)).astype(np.int64).reshape(-1, 1)
         if d.plain:
             relative: Any = np.zeros((1, 1), np.uint32) if self.voffset is None else self.voffset(w)
             start = d.base + (soffset + self.offset)
-            if int(relative.max()) + self.offset + nbytes <= int(d.records.min()):
+            if int(relative.max()) + self.offset + nbytes <= d.least:
                 address = np.broadcast_to(relative + start, w.em.shape)
                 access = Access(Space.GLOBAL, kind, address, w.em, nbytes, self.inst, self.cache, None, w.full,
                                 kind is Kind.ATOMIC)  # fmt: skip

@@ -44,7 +44,7 @@ def bind_small_float(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     """
     options = entry.options
     reject_modifiers(inst, {"src0_sel"} if options["sdwa_word"] else {"op_sel"})
-    kind, count, widths = options["source"]
+    _, count, widths = options["source"]
     scaled, stochastic = options["scaled"], options["stochastic"]
     operand_count(inst, 1 + len(widths) + scaled + stochastic)
     dst, *sources = inst.operands
@@ -92,9 +92,9 @@ class _Opsel:
 
     def finish(self) -> None:
         """UnsupportedError when a bit is set that selects nothing."""
-        left = [p for p, bit in enumerate(self.bits) if bit and p not in self.used]
+        left, inst = [p for p, bit in enumerate(self.bits) if bit and p not in self.used], self.inst
         if left:
-            raise UnsupportedError(f"op_sel bit {left[0]} on {self.inst.mnemonic}", self.inst.line_number, self.inst.text)
+            raise UnsupportedError(f"op_sel bit {left[0]} on {inst.mnemonic}", inst.line_number, inst.text)
 
 
 def _source_part(entry: Entry, inst: Instruction, opsel: _Opsel) -> int:

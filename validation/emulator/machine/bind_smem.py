@@ -1,4 +1,4 @@
-"""Binder of scalar memory loads (SMEM)."""
+"""Binder of scalar memory instructions (SMEM): loads, stores and atomics of one value a wave."""
 
 from __future__ import annotations
 
@@ -10,51 +10,101 @@ from ..errors import AsmError
 from ..isa.entry import Entry
 from ..memory.access import Access, Kind, Space
 from ..memory.views import Words
+from ..program.operands import Operand
 from ..program.program import Instruction
 from .fetch import reject_modifiers, scalar_source
-from .transfer import MemoryLoad, cache_bits
+from .transfer import MemoryAtomic, MemoryLoad, cache_bits, element_words
+from .types import U32
 from .waves import BindContext, Waves
+
+_NONE = Operand("int", value=0)
+
+
+class ScalarAddress:
+    """Address calculation: base + offset, an immediate, an SGPR, or both (``s5 offset:16``), or nothing.
+
+    Address bits 1:0 are ignored. With a buffer descriptor as base, num_records counts strides where there is a stride,
+    else bytes; loads and stores are checked dword by dword, atomics as a whole. EXEC does not matter (CDNA3 ISA, SMEM).
+    """
+
+    def __init__(self, inst: Instruction, base: Operand, offset: Operand, buffer: bool, ctx: BindContext) -> None:
+        if base.kind != "s" or base.count != (4 if buffer else 2):
+            wanted = "a buffer descriptor" if buffer else "a base pair"
+            raise AsmError(f"{inst.mnemonic} takes {wanted}, not {base}", inst.line_number, inst.text)
+        self.inst, self.base, self.buffer, self.cache = inst, base.index, buffer, cache_bits(inst)
+        self.scalar = scalar_source(inst, offset, "i32" if offset.kind == "int" else "u32", ctx)
+        self.immediate = int(inst.modifiers.get("offset", 0))
+
+    def accesses(self, w: Waves, kind: Kind, dwords: int) -> list[tuple[int, Access]]:
+        """(first dword, access) pairs; addresses and masks are [n, 1]."""
+        low, high = w.sget(self.base).astype(np.int64), w.sget(self.base + 1).astype(np.int64)
+        start = (low | ((high & 0xFFFF if self.buffer else high) << 32)) & ~np.int64(3)
+        offset = np.asarray(self.scalar(w)).astype(np.int64) + self.immediate
+        relative = np.broadcast_to(offset, (w.n,)) & ~np.int64(3)
+        address, nbytes = (start + relative)[:, None], 4 * dwords
+        if not self.buffer:
+            return [(0, self._access(kind, address, nbytes))]
+        stride = (high >> 16) & 0x3FFF
+        limit = w.sget(self.base + 2).astype(np.int64) * np.maximum(stride, 1)
+        if (relative + nbytes <= limit).all():
+            return [(0, self._access(kind, address, nbytes))]
+        step = nbytes if kind is Kind.ATOMIC else 4
+        cut = []
+        for i in range(0, nbytes, step):
+            inside = (relative + i + step <= limit)[:, None]
+            cut.append((i // 4, self._access(kind, address + i, step, inside)))
+        return cut
+
+    def _access(self, kind: Kind, address: Any, nbytes: int, inside: Any = None) -> Access:
+        mask = np.ones(address.shape, bool) if inside is None else inside
+        clamped = None if inside is None else ~inside
+        strict = kind is Kind.ATOMIC
+        return Access(Space.GLOBAL, kind, address, mask, nbytes, self.inst, self.cache, clamped, inside is None, strict)
 
 
 def bind_smem(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
-    """``s_load_dwordxN sdst, sbase, offset`` and ``s_buffer_load_dwordxN``.
+    """``s_load_dwordxN sdata, sbase, offset`` and its kin.
 
-    Options: dwords - how many are loaded; buffer - the base is a 4-dword buffer descriptor with a range check.
-    The offset is an immediate, an SGPR, or both (``s5 offset:16``). Address bits 1:0 are ignored (CDNA3 ISA, SMEM).
-    num_records of a descriptor counts strides where it has one, else bytes; each dword is checked by itself.
+    Options: kind (load, store, atomic); dwords of sdata; buffer: the base is a buffer descriptor; op of an atomic, which
+    returns the old value with ``glc``; compare-and-swap has the new value first, then the compared one.
     """
     reject_modifiers(inst, {"offset", "sc0", "sc1", "nt", "glc"})
-    if len(inst.operands) != 3:
-        raise AsmError(f"{inst.mnemonic} takes a result, a base and an offset", inst.line_number, inst.text)
-    dst, base, offset = inst.operands
-    dwords, buffer = entry.options["dwords"], bool(entry.options.get("buffer"))
-    if dst.kind != "s" or dst.count != dwords or base.kind != "s" or base.count != (4 if buffer else 2):
-        raise AsmError(f"{inst.mnemonic} loads {dwords} dwords through a base pair", inst.line_number, inst.text)
-    soffset = scalar_source(inst, offset, "i32" if offset.kind == "int" else "u32", ctx)
-    immediate, cache = int(inst.modifiers.get("offset", 0)), cache_bits(inst)
-
-    def pieces(w: Waves) -> list[Access]:
-        low, high = w.sget(base.index).astype(np.int64), w.sget(base.index + 1).astype(np.int64)
-        start = (low | ((high & 0xFFFF if buffer else high) << 32)) & ~np.int64(3)
-        relative = np.broadcast_to(np.asarray(soffset(w)).astype(np.int64) + immediate, (w.n,)) & ~np.int64(3)
-        address, everyone = (start + relative)[:, None], np.ones((w.n, 1), bool)
-        if not buffer:
-            return [Access(Space.GLOBAL, Kind.LOAD, address, everyone, 4 * dwords, inst, cache, everywhere=True)]
-        stride = (high >> 16) & 0x3FFF
-        limit = w.sget(base.index + 2).astype(np.int64) * np.maximum(stride, 1)
-        if (relative + 4 * dwords <= limit).all():
-            return [Access(Space.GLOBAL, Kind.LOAD, address, everyone, 4 * dwords, inst, cache, everywhere=True)]
-        cut = []
-        for i in range(dwords):
-            inside = (relative + 4 * (i + 1) <= limit)[:, None]
-            cut.append(Access(Space.GLOBAL, Kind.LOAD, address + 4 * i, inside, 4, inst, cache, ~inside))
-        return cut
-
-    def read(w: Waves) -> Words:
-        return [word for access in pieces(w) for word in w.port.read(w, access)]
+    kind, dwords = entry.options["kind"], entry.options["dwords"]
+    if len(inst.operands) not in (2, 3):
+        raise AsmError(f"{inst.mnemonic} takes data, a base and an offset", inst.line_number, inst.text)
+    data, base = inst.operands[:2]
+    if data.kind != "s" or data.count != dwords:
+        raise AsmError(f"{inst.mnemonic} moves {dwords} dwords, not {data}", inst.line_number, inst.text)
+    offset = inst.operands[2] if len(inst.operands) == 3 else _NONE
+    where = ScalarAddress(inst, base, offset, bool(entry.options.get("buffer")), ctx)
+    first = data.index
 
     def put(w: Waves, words: Words) -> None:
         for i, word in enumerate(words):
-            w.sput(dst.index + i, word[:, 0])
+            w.sput(first + i, word[:, 0])
 
-    return MemoryLoad(read, put)
+    def get(w: Waves) -> Words:
+        return [w.sget(first + i)[:, None] for i in range(dwords)]
+
+    if kind == "load":
+        return MemoryLoad(
+            lambda w: [word for _, a in where.accesses(w, Kind.LOAD, dwords) for word in w.port.read(w, a)], put
+        )
+    if kind == "store":
+
+        def store(w: Waves) -> None:
+            words = get(w)
+            for start, access in where.accesses(w, Kind.STORE, dwords):
+                w.port.write(w, access, words[start : start + access.nbytes // 4])
+
+        return store
+    op = entry.options["op"]
+    size = op.nbytes // 4
+
+    def perform(w: Waves) -> Words:
+        words = np.ascontiguousarray(np.stack(get(w), axis=-1), U32)
+        operands = [words[..., i : i + size].copy().view(op.dtype)[..., 0] for i in range(0, dwords, size)]
+        ((_, access),) = where.accesses(w, Kind.ATOMIC, size)
+        return element_words(w.port.atomic(w, access, op, operands))
+
+    return MemoryAtomic(perform, put if "glc" in inst.modifiers else None)
