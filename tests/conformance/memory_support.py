@@ -62,11 +62,17 @@ class Arena:
         """The address in an SGPR pair."""
         return {first: self.address & 0xFFFFFFFF, first + 1: self.address >> 32}
 
-    def descriptor(self, first: int, records: int | None = None, stride: int = 0, word3: int = 0x20000) -> dict[int, int]:
+    def descriptor(
+        self, first: int, records: int | None = None, stride: int = 0, word3: int = 0x20000
+    ) -> dict[int, int]:
         """A buffer descriptor in four SGPRs."""
         size = len(self.before) if records is None else records
-        return {first: self.address & 0xFFFFFFFF, first + 1: (self.address >> 32) | (stride << 16), first + 2: size,
-                first + 3: word3}  # fmt: skip
+        return {
+            first: self.address & 0xFFFFFFFF,
+            first + 1: (self.address >> 32) | (stride << 16),
+            first + 2: size,
+            first + 3: word3,
+        }
 
 
 def pattern(size: int) -> bytes:

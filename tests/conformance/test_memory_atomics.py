@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from validation.emulator.machine.waves import FloatMode
 from validation.emulator.program.operands import SHARED_APERTURE
 
 from .harness import ARCHS, FULL, flushing, run
-from .memory_support import Arena, OLD, arena, is_active, span, split
+from .memory_support import OLD, Arena, arena, is_active, span, split
 
 SPARSE = 0x8001_0F0F_1234_FF7E
 Model = Callable[..., int]
@@ -31,12 +32,14 @@ def as_float(x: int, bits: int) -> float:
 def float_sum(a: int, b: int, bits: int) -> int:
     dtype = torch.float32 if bits == 32 else torch.float64
     whole = torch.int32 if bits == 32 else torch.int64
-    total = sum(torch.tensor([signed(x, bits)], dtype=whole).view(dtype) for x in (a, b))
-    return int(total.view(whole)) & ((1 << bits) - 1)
+    first, second = (torch.tensor([signed(x, bits)], dtype=whole).view(dtype) for x in (a, b))
+    return int((first + second).view(whole)) & ((1 << bits) - 1)
 
 
 def packed_sum(a: int, b: int, dtype: torch.dtype) -> int:
-    halves = [torch.tensor([signed(x & 0xFFFF, 16), signed(x >> 16, 16)], dtype=torch.int16).view(dtype) for x in (a, b)]
+    halves = [
+        torch.tensor([signed(x & 0xFFFF, 16), signed(x >> 16, 16)], dtype=torch.int16).view(dtype) for x in (a, b)
+    ]
     low, high = (halves[0] + halves[1]).view(torch.int16).tolist()
     return (low & 0xFFFF) | ((high & 0xFFFF) << 16)
 
@@ -85,23 +88,38 @@ class Case:
 
 
 I32, I64, F32, F64 = integer_models(32), integer_models(64), float_models(32), float_models(64)
-LDS_NAMES = {"smin": "min_i{}", "smax": "max_i{}", "umin": "min_u{}", "umax": "max_u{}", "and": "and_b{}", "or": "or_b{}",
-             "xor": "xor_b{}", "cmpswap": "cmpst_b{}", "swap": ""}  # fmt: skip
+LDS_NAMES = {
+    "smin": "min_i{}",
+    "smax": "max_i{}",
+    "umin": "min_u{}",
+    "umax": "max_u{}",
+    "and": "and_b{}",
+    "or": "or_b{}",
+    "xor": "xor_b{}",
+    "cmpswap": "cmpst_b{}",
+    "swap": "",
+}
 CASES = [
     Case(name + x2, LDS_NAMES.get(name, name + "_u{}").format(bits), models[name], bits, 1 + (name == "cmpswap"))
     for bits, models, x2 in ((32, I32, ""), (64, I64, "_x2"))
     for name in ("add", "sub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "swap", "cmpswap")
 ]
 CASES += [
-    Case("", "rsub_u32", I32["rsub"]), Case("", "rsub_u64", I64["rsub"], 64),
-    Case("", "mskor_b32", I32["mskor"], 32, 2), Case("", "mskor_b64", I64["mskor"], 64, 2),
-    Case("add_f32", "add_f32", F32["add"], 32, 1, "f32"), Case("add_f64", "add_f64", F64["add"], 64, 1, "f64"),
-    Case("min_f64", "min_f64", F64["min"], 64, 1, "f64"), Case("max_f64", "max_f64", F64["max"], 64, 1, "f64"),
-    Case("", "min_f32", F32["min"], 32, 1, "f32"), Case("", "max_f32", F32["max"], 32, 1, "f32"),
-    Case("", "cmpst_f32", F32["cmpst"], 32, 2, "f32"), Case("", "cmpst_f64", F64["cmpst"], 64, 2, "f64"),
+    Case("", "rsub_u32", I32["rsub"]),
+    Case("", "rsub_u64", I64["rsub"], 64),
+    Case("", "mskor_b32", I32["mskor"], 32, 2),
+    Case("", "mskor_b64", I64["mskor"], 64, 2),
+    Case("add_f32", "add_f32", F32["add"], 32, 1, "f32"),
+    Case("add_f64", "add_f64", F64["add"], 64, 1, "f64"),
+    Case("min_f64", "min_f64", F64["min"], 64, 1, "f64"),
+    Case("max_f64", "max_f64", F64["max"], 64, 1, "f64"),
+    Case("", "min_f32", F32["min"], 32, 1, "f32"),
+    Case("", "max_f32", F32["max"], 32, 1, "f32"),
+    Case("", "cmpst_f32", F32["cmpst"], 32, 2, "f32"),
+    Case("", "cmpst_f64", F64["cmpst"], 64, 2, "f64"),
     Case("pk_add_f16", "pk_add_f16", lambda m, x: packed_sum(m, x, torch.float16), 32, 1, "f16"),
     Case("pk_add_bf16", "pk_add_bf16", lambda m, x: packed_sum(m, x, torch.bfloat16), 32, 1, "bf16"),
-]  # fmt: skip
+]
 MEMORY = [c for c in CASES if c.memory]
 IN_LDS = [c for c in CASES if c.lds]
 #: How many elements the 64 lanes share.
@@ -120,10 +138,10 @@ def sample(kind: str, bits: int, count: int, seed: int) -> list[int]:
         halves = (torch.tensor(rng.standard_normal(2 * count) * 50).to(dtype)).view(torch.int16).tolist()
         halves[:4] = [1, -32768, 0x0080, 0x7BFF if kind == "f16" else 0x7F7F]
         return [(halves[2 * i] & 0xFFFF) | ((halves[2 * i + 1] & 0xFFFF) << 16) for i in range(count)]
-    dtype, top = ("<f", 32) if bits == 32 else ("<d", 64)
+    code = "<f" if bits == 32 else "<d"
     numbers = [0.0, -0.0, 1e-40 if bits == 32 else 5e-324, -3e-39, 1e30, float("inf"), 1.5, -2.0]
     numbers += [float(x) for x in rng.standard_normal(count) * 10.0 ** rng.integers(-6, 6, count)]
-    return [int.from_bytes(struct.pack(dtype, x), "little") for x in numbers[:count]]
+    return [int.from_bytes(struct.pack(code, x), "little") for x in numbers[:count]]
 
 
 def arrange(case: Case, spread: int, exec_: int) -> tuple[bytes, list[int], list[list[int]], bytes, list[int]]:
@@ -174,7 +192,7 @@ def test_memory_atomic(case: Case, form: str, returns: bool) -> None:
         places = [e * case.bits // 8 for e in element]
         base = SHARED_APERTURE if form == "flat_lds" else memory.address
         low, high = split([base + p - (16 if form == "global_off" else 0) for p in places])
-        v = {1: places, 2: low, 3: high, 30: OLD, 31: OLD}
+        v: dict[int, Any] = {1: places, 2: low, 3: high, 30: OLD, 31: OLD}
         for i, values in enumerate(operands):
             v.update(register_pairs(10 + width * i, values, case.bits))
         data, dst, sc0 = span(10, width * case.operands), span(30, width), " sc0" if returns else ""
@@ -187,8 +205,15 @@ def test_memory_atomic(case: Case, form: str, returns: bool) -> None:
             "buffer": f"buffer_atomic_{case.memory} {data}, v1, s[4:7], 0 offen{sc0}",
         }[form]
         arch = "gfx950" if form == "buffer" and case.kind == "bf16" else "gfx942"
-        state = run(line, arch=arch, space=memory.space, v=v, exec_=exec_, lds=raw,
-                    s={**memory.scalars(2), **memory.descriptor(4)})  # fmt: skip
+        state = run(
+            line,
+            arch=arch,
+            space=memory.space,
+            v=v,
+            exec_=exec_,
+            lds=raw,
+            s={**memory.scalars(2), **memory.descriptor(4)},
+        )
         assert (state.lds.tobytes()[: len(after)] if form == "flat_lds" else memory.content) == after
         got = result(state, 10 if form == "buffer" else 30, case.bits)
         if returns and form == "buffer":
@@ -209,7 +234,7 @@ def test_lds_atomic(case: Case, returns: bool, arch: str) -> None:
     for spread, exec_ in ((64, FULL), (7, SPARSE), (1, FULL)):
         raw, element, operands, after, old = arrange(case, spread, exec_)
         width = case.bits // 32
-        v = {1: [e * case.bits // 8 for e in element], 30: OLD, 31: OLD}
+        v: dict[int, Any] = {1: [e * case.bits // 8 for e in element], 30: OLD, 31: OLD}
         # in the text of a compare-and-store or a masked or, the compared value or the mask comes first
         shown = operands[::-1]
         for i, values in enumerate(shown):
@@ -221,16 +246,19 @@ def test_lds_atomic(case: Case, returns: bool, arch: str) -> None:
         assert result(state, 30, case.bits) == expect(old, exec_ if returns else 0, case.bits)
 
 
-@pytest.mark.parametrize(("name", "case"), [
-    ("wrxchg_rtn_b32", Case("", "", I32["swap"])),
-    ("wrxchg_rtn_b64", Case("", "", I64["swap"], 64)),
-    ("wrap_rtn_b32", Case("", "", I32["wrap"], 32, 2)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        ("wrxchg_rtn_b32", Case("", "", I32["swap"])),
+        ("wrxchg_rtn_b64", Case("", "", I64["swap"], 64)),
+        ("wrap_rtn_b32", Case("", "", I32["wrap"], 32, 2)),
+    ],
+)
 def test_lds_operations_that_only_return(name: str, case: Case) -> None:
     for spread in SPREADS:
         raw, element, operands, after, old = arrange(case, spread, FULL)
         width = case.bits // 32
-        v = {1: [e * case.bits // 8 for e in element]}
+        v: dict[int, Any] = {1: [e * case.bits // 8 for e in element]}
         for i, values in enumerate(operands[::-1]):
             v.update(register_pairs(10 + width * i, values, case.bits))
         data = ", ".join(span(10 + width * i, width) for i in range(case.operands))
@@ -241,8 +269,12 @@ def test_lds_operations_that_only_return(name: str, case: Case) -> None:
 
 def test_conditional_exchange_looks_at_bit_31_of_each_half() -> None:
     raw = struct.pack("<4I", 1, 2, 3, 4)
-    state = run("ds_condxchg32_rtn_b64 v[30:31], v1, v[2:3]", lds=raw, exec_=3,
-                v={1: [0, 8], 2: [0x80000009, 0x00000009], 3: [0x7FFFFFFF, 0xFFFFFFFF]})  # fmt: skip
+    state = run(
+        "ds_condxchg32_rtn_b64 v[30:31], v1, v[2:3]",
+        lds=raw,
+        exec_=3,
+        v={1: [0, 8], 2: [0x80000009, 0x00000009], 3: [0x7FFFFFFF, 0xFFFFFFFF]},
+    )
     assert struct.unpack("<4I", state.lds.tobytes()[:16]) == (9, 2, 3, 0x7FFFFFFF)
     assert [int(state.v64(30)[i]) for i in (0, 1)] == [1 | 2 << 32, 3 | 4 << 32]
 
@@ -254,8 +286,15 @@ TINY = 0x00000003  # a float32 denormal
 def test_lds_float_add_obeys_the_denormal_mode_and_memory_does_not(mode: FloatMode, kept: bool) -> None:
     memory = filled(bytes(64))
     raw = struct.pack("<2I", TINY, 0)
-    state = run(["ds_add_f32 v1, v2", "global_atomic_add_f32 v1, v2, s[2:3]"], lds=raw, space=memory.space, mode=mode,
-                v={1: 0, 2: TINY}, exec_=1, s=memory.scalars(2))  # fmt: skip
+    state = run(
+        ["ds_add_f32 v1, v2", "global_atomic_add_f32 v1, v2, s[2:3]"],
+        lds=raw,
+        space=memory.space,
+        mode=mode,
+        v={1: 0, 2: TINY},
+        exec_=1,
+        s=memory.scalars(2),
+    )
     assert struct.unpack("<I", state.lds.tobytes()[:4])[0] == (2 * TINY if kept else 0)
     assert struct.unpack("<I", memory.content[:4])[0] == TINY
 
@@ -274,15 +313,23 @@ def test_nan_in_one_lane_of_many(operation: str) -> None:
 
 def test_misaligned_atomic_is_a_finding() -> None:
     memory = filled(bytes(1024))
-    state = run("global_atomic_add_x2 v1, v[2:3], s[2:3]", space=memory.space, v={1: [8 * lane + 4 for lane in range(64)]},
-                s=memory.scalars(2))  # fmt: skip
+    state = run(
+        "global_atomic_add_x2 v1, v[2:3], s[2:3]",
+        space=memory.space,
+        v={1: [8 * lane + 4 for lane in range(64)]},
+        s=memory.scalars(2),
+    )
     assert [(f.check, f.argument, f.occurrences) for f in state.findings] == [("alignment", "t", 64)]
 
 
 def test_clamped_atomics_are_dropped_and_return_zero() -> None:
     memory = filled(bytes(1024))
-    state = run("buffer_atomic_add v10, v1, s[4:7], 0 offen sc0", space=memory.space,
-                v={1: [lane * 4 for lane in range(64)], 10: 5}, s=memory.descriptor(4, 40))  # fmt: skip
+    state = run(
+        "buffer_atomic_add v10, v1, s[4:7], 0 offen sc0",
+        space=memory.space,
+        v={1: [lane * 4 for lane in range(64)], 10: 5},
+        s=memory.descriptor(4, 40),
+    )
     assert memory.content[:44] == struct.pack("<11I", *[5] * 10, 0)
     assert not state.v[10].any()
     assert [f.check for f in state.findings] == ["clamp"]

@@ -15,13 +15,36 @@ from .memory_support import LOADS, OLD, STORES, is_active, loaded, pattern, regi
 SPARSE = 0x8001_0F0F_0000_FFFE
 LDS = pattern(4096)
 #: DS name -> format of the same meaning in global memory.
-READS = {"u8": "ubyte", "i8": "sbyte", "u16": "ushort", "i16": "sshort", "b32": "dword", "b64": "dwordx2", "b96": "dwordx3",
-         "b128": "dwordx4", "u8_d16": "ubyte_d16", "u8_d16_hi": "ubyte_d16_hi", "i8_d16": "sbyte_d16",
-         "i8_d16_hi": "sbyte_d16_hi", "u16_d16": "short_d16", "u16_d16_hi": "short_d16_hi"}  # fmt: skip
-WRITES = {"b8": "byte", "b16": "short", "b32": "dword", "b64": "dwordx2", "b96": "dwordx3", "b128": "dwordx4",
-          "b8_d16_hi": "byte_d16_hi", "b16_d16_hi": "short_d16_hi"}  # fmt: skip
-VALUES = [np.array([(0xDEADBEEF * (lane + 1) + 0x01010101 * r) & 0xFFFFFFFF for lane in range(64)], np.uint32)
-          for r in range(4)]  # fmt: skip
+READS = {
+    "u8": "ubyte",
+    "i8": "sbyte",
+    "u16": "ushort",
+    "i16": "sshort",
+    "b32": "dword",
+    "b64": "dwordx2",
+    "b96": "dwordx3",
+    "b128": "dwordx4",
+    "u8_d16": "ubyte_d16",
+    "u8_d16_hi": "ubyte_d16_hi",
+    "i8_d16": "sbyte_d16",
+    "i8_d16_hi": "sbyte_d16_hi",
+    "u16_d16": "short_d16",
+    "u16_d16_hi": "short_d16_hi",
+}
+WRITES = {
+    "b8": "byte",
+    "b16": "short",
+    "b32": "dword",
+    "b64": "dwordx2",
+    "b96": "dwordx3",
+    "b128": "dwordx4",
+    "b8_d16_hi": "byte_d16_hi",
+    "b16_d16_hi": "short_d16_hi",
+}
+VALUES = [
+    np.array([(0xDEADBEEF * (lane + 1) + 0x01010101 * r) & 0xFFFFFFFF for lane in range(64)], np.uint32)
+    for r in range(4)
+]
 
 
 def word(raw: bytes, place: int) -> int:
@@ -35,8 +58,13 @@ def test_read(name: str, exec_: int, arch: str) -> None:
     nbytes = LOADS[READS[name]][0]
     count, step = registers(nbytes), 16 if nbytes == 12 else nbytes
     places = [(lane * 5 % 64) * step + 32 for lane in range(64)]
-    state = run(f"ds_read_{name} {span(20, count)}, v1 offset:32", arch=arch, lds=LDS, exec_=exec_,
-                v={1: [p - 32 for p in places], **{20 + i: OLD for i in range(count)}})  # fmt: skip
+    state = run(
+        f"ds_read_{name} {span(20, count)}, v1 offset:32",
+        arch=arch,
+        lds=LDS,
+        exec_=exec_,
+        v={1: [p - 32 for p in places], **{20 + i: OLD for i in range(count)}},
+    )
     for lane in range(64):
         wanted = loaded(LDS[places[lane] :], READS[name]) if is_active(exec_, lane) else [OLD] * count
         assert [int(state.v[20 + i][lane]) for i in range(count)] == wanted
@@ -50,8 +78,13 @@ def test_write(name: str, exec_: int, arch: str) -> None:
     nbytes, shift = STORES[WRITES[name]]
     count, step = registers(nbytes), 16 if nbytes == 12 else nbytes
     places = [(lane * 7 % 64) * step + 64 for lane in range(64)]
-    state = run(f"ds_write_{name} v1, {span(10, count)} offset:48", arch=arch, lds=LDS, exec_=exec_,
-                v={1: [p - 48 for p in places], **{10 + i: VALUES[i] for i in range(count)}})  # fmt: skip
+    state = run(
+        f"ds_write_{name} v1, {span(10, count)} offset:48",
+        arch=arch,
+        lds=LDS,
+        exec_=exec_,
+        v={1: [p - 48 for p in places], **{10 + i: VALUES[i] for i in range(count)}},
+    )
     wanted = bytearray(LDS)
     for lane in range(64):
         if is_active(exec_, lane):
@@ -67,8 +100,11 @@ def test_read2(bits: str, size: int, tag: str) -> None:
     """The result may lie over the address."""
     unit, count = size * (64 if tag else 1), size // 4
     second = 3 if tag else 17
-    state = run(f"ds_read2{tag}_{bits} {span(20, 2 * count)}, v20 offset0:1 offset1:{second}", lds=LDS,
-                v={20: [lane * 8 for lane in range(64)]})  # fmt: skip
+    state = run(
+        f"ds_read2{tag}_{bits} {span(20, 2 * count)}, v20 offset0:1 offset1:{second}",
+        lds=LDS,
+        v={20: [lane * 8 for lane in range(64)]},
+    )
     for lane in range(64):
         for half, offset in enumerate((1, second)):
             for i in range(count):
@@ -81,8 +117,12 @@ def test_read2(bits: str, size: int, tag: str) -> None:
 def test_write2(bits: str, size: int, tag: str) -> None:
     """Where both halves meet, the second one is the later."""
     unit, count = size * (64 if tag else 1), size // 4
-    state = run(f"ds_write2{tag}_{bits} v1, {span(10, count)}, {span(10 + count, count)} offset1:2", lds=LDS, exec_=SPARSE,
-                v={1: [lane * 2 * size for lane in range(64)], **{10 + i: VALUES[i] for i in range(2 * count)}})  # fmt: skip
+    state = run(
+        f"ds_write2{tag}_{bits} v1, {span(10, count)}, {span(10 + count, count)} offset1:2",
+        lds=LDS,
+        exec_=SPARSE,
+        v={1: [lane * 2 * size for lane in range(64)], **{10 + i: VALUES[i] for i in range(2 * count)}},
+    )
     wanted = bytearray(LDS)
     for half in range(2):
         for lane in range(64):
@@ -98,9 +138,12 @@ def test_write2(bits: str, size: int, tag: str) -> None:
 def test_exchange2(bits: str, size: int, tag: str) -> None:
     unit, count = size * (64 if tag else 1), size // 4
     second = 2 if tag else 64
-    state = run(f"ds_wrxchg2{tag}_rtn_{bits} {span(10, 2 * count)}, v1, {span(10, count)}, {span(10 + count, count)} "
-                f"offset1:{second}", lds=LDS,
-                v={1: [lane * size for lane in range(64)], **{10 + i: VALUES[i] for i in range(2 * count)}})  # fmt: skip
+    state = run(
+        f"ds_wrxchg2{tag}_rtn_{bits} {span(10, 2 * count)}, v1, {span(10, count)}, {span(10 + count, count)} "
+        f"offset1:{second}",
+        lds=LDS,
+        v={1: [lane * size for lane in range(64)], **{10 + i: VALUES[i] for i in range(2 * count)}},
+    )
     wanted = bytearray(LDS)
     for half in range(2):
         for lane in range(64):
@@ -118,8 +161,9 @@ def test_address_wraps_at_32_bits() -> None:
 
 
 def test_addtid_adds_the_lane() -> None:
-    state = run(["ds_read_addtid_b32 v2 offset:16", "ds_write_addtid_b32 v3 offset:1024"], lds=LDS, m0=0x50020,
-                v={3: VALUES[0]})  # fmt: skip
+    state = run(
+        ["ds_read_addtid_b32 v2 offset:16", "ds_write_addtid_b32 v3 offset:1024"], lds=LDS, m0=0x50020, v={3: VALUES[0]}
+    )
     assert state.v[2].tolist() == [word(LDS, 0x20 + 16 + 4 * lane) for lane in range(64)]
     assert state.lds.tobytes()[0x420 : 0x420 + 256] == VALUES[0].tobytes()
 
@@ -134,8 +178,15 @@ def test_append_and_consume_count_active_lanes(name: str, sign: int) -> None:
     assert state.lds.tobytes()[:16] == lds
 
 
-@pytest.mark.parametrize(("line", "multiple"), [("ds_read_b64 v[2:3], v1", 8), ("ds_read_b128 v[2:5], v1", 16),
-                                                ("ds_write_b96 v1, v[2:4]", 16), ("ds_read_b32 v2, v1", 4)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "multiple"),
+    [
+        ("ds_read_b64 v[2:3], v1", 8),
+        ("ds_read_b128 v[2:5], v1", 16),
+        ("ds_write_b96 v1, v[2:4]", 4),
+        ("ds_read_b32 v2, v1", 4),
+    ],
+)
 def test_misaligned_access_is_a_finding_but_executes(line: str, multiple: int) -> None:
     state = run(line, lds=LDS, v={1: [64 * lane + (lane == 9) * multiple // 2 for lane in range(63)] + [0]})
     assert [(f.check, f.lane, f.occurrences) for f in state.findings] == [("alignment", 9, 1)]
@@ -145,8 +196,12 @@ def test_misaligned_access_is_a_finding_but_executes(line: str, multiple: int) -
 
 
 def test_out_of_bounds_reads_zero_and_drops_writes() -> None:
-    state = run(["ds_read_b64 v[2:3], v1", "ds_write_b32 v1, v4"], lds=LDS[:512], lds_bytes=512,
-                v={1: [504, 512], 2: OLD, 3: OLD, 4: 7})  # fmt: skip
+    state = run(
+        ["ds_read_b64 v[2:3], v1", "ds_write_b32 v1, v4"],
+        lds=LDS[:512],
+        lds_bytes=512,
+        v={1: [504, 512], 2: OLD, 3: OLD, 4: 7},
+    )
     assert int(state.v[3][0]) == word(LDS, 508)
     assert not state.v[2][1::2].any()
     assert [(f.check, f.lane, f.occurrences) for f in state.findings] == [("memcheck", 1, 32)] * 2

@@ -31,12 +31,26 @@ def swizzle_source(code: int, lane: int) -> int:
 
 
 CODES = {
-    "swizzle(SWAP,16)": 0x401F, "swizzle(SWAP,1)": 0x041F, "swizzle(REVERSE,32)": 0x7C1F, "swizzle(REVERSE,4)": 0x0C1F,
-    "swizzle(BROADCAST,8,3)": 0x0078, "swizzle(BROADCAST,32,31)": 0x03E0, 'swizzle(BITMASK_PERM,"pippi")': 0x241F,
-    'swizzle(BITMASK_PERM, "01pip")': 0x0907, "swizzle(QUAD_PERM,3,2,1,0)": 0x801B, "swizzle(QUAD_PERM, 1, 1, 3, 0)": 0x8035,
-    "swizzle(FFT,0)": 0xE000, "swizzle(FFT,16)": 0xE010, "swizzle(FFT,31)": 0xE01F, "swizzle(ROTATE,0,5)": 0xC0A0,
-    "swizzle(ROTATE,1,7)": 0xC4E0, "0x041f": 0x041F, "0xc0a3": 0xC0A3, "0xffff": 0xFFFF, "0": 0x0000,
-}  # fmt: skip
+    "swizzle(SWAP,16)": 0x401F,
+    "swizzle(SWAP,1)": 0x041F,
+    "swizzle(REVERSE,32)": 0x7C1F,
+    "swizzle(REVERSE,4)": 0x0C1F,
+    "swizzle(BROADCAST,8,3)": 0x0078,
+    "swizzle(BROADCAST,32,31)": 0x03E0,
+    'swizzle(BITMASK_PERM,"pippi")': 0x241F,
+    'swizzle(BITMASK_PERM, "01pip")': 0x0907,
+    "swizzle(QUAD_PERM,3,2,1,0)": 0x801B,
+    "swizzle(QUAD_PERM, 1, 1, 3, 0)": 0x8035,
+    "swizzle(FFT,0)": 0xE000,
+    "swizzle(FFT,16)": 0xE010,
+    "swizzle(FFT,31)": 0xE01F,
+    "swizzle(ROTATE,0,5)": 0xC0A0,
+    "swizzle(ROTATE,1,7)": 0xC4E0,
+    "0x041f": 0x041F,
+    "0xc0a3": 0xC0A3,
+    "0xffff": 0xFFFF,
+    "0": 0x0000,
+}
 
 
 @pytest.mark.parametrize("exec_", [FULL, SPARSE])
@@ -89,14 +103,17 @@ def test_permute_pushes(exec_: int, offset: int) -> None:
     assert state.v[4].tolist() == [received[i] if is_active(exec_, i) else OLD for i in range(64)]
 
 
-@pytest.mark.parametrize(("name", "bits", "size"), [("b64_tr_b16", 16, 8), ("b64_tr_b8", 8, 8), ("b64_tr_b4", 4, 8),
-                                                    ("b96_tr_b6", 6, 12)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "bits", "size"), [("b64_tr_b16", 16, 8), ("b64_tr_b8", 8, 8), ("b64_tr_b4", 4, 8), ("b96_tr_b6", 6, 12)]
+)
 def test_transposing_read(name: str, bits: int, size: int) -> None:
     """16 lanes read rows; lane t gets the t-th element of every 16: a matrix row by row becomes column by column."""
     lds = pattern(4096)
     places = [(lane * 11 % 64) * 16 + 32 for lane in range(64)]
     count = size // 4
-    state = run(f"ds_read_{name} {span(20, count)}, v1 offset:32", arch="gfx950", lds=lds, v={1: [p - 32 for p in places]})
+    state = run(
+        f"ds_read_{name} {span(20, count)}, v1 offset:32", arch="gfx950", lds=lds, v={1: [p - 32 for p in places]}
+    )
     for lane in range(64):
         group = lane - lane % 16
         joined = 0

@@ -14,8 +14,10 @@ from .memory_support import LOADS, OLD, STORES, arena, is_active, loaded, patter
 SPARSE = 0x8000_0001_F0F0_00FF
 #: Byte addresses of the lanes: unaligned, descending, repeated.
 PLACES = [(lane * 37) % 2000 + 64 for lane in range(64)]
-VALUES = [np.array([(0x01020304 * (lane + 3) + 0x9E3779B9 * r) & 0xFFFFFFFF for lane in range(64)], np.uint32)
-          for r in range(4)]  # fmt: skip
+VALUES = [
+    np.array([(0x01020304 * (lane + 3) + 0x9E3779B9 * r) & 0xFFFFFFFF for lane in range(64)], np.uint32)
+    for r in range(4)
+]
 
 
 def check_load(state: object, suffix: str, exec_: int, expected: list[bytes], first: int = 20, kind: str = "v") -> None:
@@ -32,8 +34,14 @@ def check_load(state: object, suffix: str, exec_: int, expected: list[bytes], fi
 def test_global_load_formats(suffix: str, exec_: int, arch: str) -> None:
     memory, count = arena(), registers(LOADS[suffix][0])
     old = {20 + i: OLD for i in range(count)}
-    state = run(f"global_load_{suffix} {span(20, count)}, v1, s[2:3] offset:-5", arch=arch, space=memory.space,
-                v={1: PLACES, **old}, s=memory.scalars(2), exec_=exec_)  # fmt: skip
+    state = run(
+        f"global_load_{suffix} {span(20, count)}, v1, s[2:3] offset:-5",
+        arch=arch,
+        space=memory.space,
+        v={1: PLACES, **old},
+        s=memory.scalars(2),
+        exec_=exec_,
+    )
     check_load(state, suffix, exec_, [memory.before[p - 5 : p + 11] for p in PLACES])
     assert not state.findings
     assert memory.content == memory.before
@@ -44,11 +52,17 @@ def test_global_load_with_vector_address_into_its_own_registers_and_agprs(suffix
     memory, count = arena(), registers(LOADS[suffix][0])
     low, high = split([memory.address + p + 4095 for p in PLACES])
     raw = [memory.before[p : p + 16] for p in PLACES]
-    state = run(f"global_load_{suffix} {span(4, count)}, v[4:5], off offset:-4095", space=memory.space, v={4: low, 5: high})
+    state = run(
+        f"global_load_{suffix} {span(4, count)}, v[4:5], off offset:-4095", space=memory.space, v={4: low, 5: high}
+    )
     for lane in range(64):
         assert [int(state.v[4 + i][lane]) for i in range(count)] == loaded(raw[lane], suffix)
-    state = run(f"global_load_{suffix} {span(8, count, 'a')}, v[4:5], off offset:-4095", space=memory.space,
-                v={4: low, 5: high}, a={8 + i: OLD for i in range(count)})  # fmt: skip
+    state = run(
+        f"global_load_{suffix} {span(8, count, 'a')}, v[4:5], off offset:-4095",
+        space=memory.space,
+        v={4: low, 5: high},
+        a={8 + i: OLD for i in range(count)},
+    )
     check_load(state, suffix, FULL, raw, 8, "a")
 
 
@@ -76,16 +90,25 @@ def test_global_store_formats(suffix: str, exec_: int, arch: str) -> None:
 
 def test_conflicting_stores_of_one_wave_leave_the_highest_lane() -> None:
     memory = arena()
-    run("global_store_dword v1, v10, s[2:3]", space=memory.space, v={1: 128, 10: VALUES[0]}, s=memory.scalars(2),
-        exec_=0x00FF_FFFF_0000_0000)  # fmt: skip
+    run(
+        "global_store_dword v1, v10, s[2:3]",
+        space=memory.space,
+        v={1: 128, 10: VALUES[0]},
+        s=memory.scalars(2),
+        exec_=0x00FF_FFFF_0000_0000,
+    )
     assert memory.content[128:132] == int(VALUES[0][55]).to_bytes(4, "little")
 
 
 def test_scalar_base_takes_an_unsigned_lane_offset() -> None:
     memory = arena()
     base = memory.address - 0xFFFF_FF00
-    state = run("global_load_dword v20, v1, s[2:3]", space=memory.space, v={1: 0xFFFF_FF00},
-                s={2: base & 0xFFFFFFFF, 3: base >> 32})  # fmt: skip
+    state = run(
+        "global_load_dword v20, v1, s[2:3]",
+        space=memory.space,
+        v={1: 0xFFFF_FF00},
+        s={2: base & 0xFFFFFFFF, 3: base >> 32},
+    )
     assert int(state.v[20][5]) == int.from_bytes(memory.before[:4], "little")
 
 
@@ -99,10 +122,21 @@ def test_flat_load_splits_lanes_among_lds_scratch_and_global(suffix: str) -> Non
     low, high = split([bases[k] + p for k, p in zip(kinds, inside, strict=True)])
     body = ["scratch_store_dwordx4 v2, v[10:13], off", f"flat_load_{suffix} {span(20, count)}, v[4:5] offset:4"]
     v = {2: [p + 4 for p in inside], 4: low, 5: high, **{10 + i: VALUES[i] for i in range(4)}}
-    state = run(body, space=memory.space, v={**v, **{20 + i: OLD for i in range(count)}}, lds=lds, lds_bytes=1024,
-                scratch_bytes=1024, exec_=SPARSE)  # fmt: skip
+    state = run(
+        body,
+        space=memory.space,
+        v={**v, **{20 + i: OLD for i in range(count)}},
+        lds=lds,
+        lds_bytes=1024,
+        scratch_bytes=1024,
+        exec_=SPARSE,
+    )
     private = [b"".join(int(VALUES[i][lane]).to_bytes(4, "little") for i in range(4)) for lane in range(64)]
-    sources = {0: lambda lane, p: memory.before[p + 4 :], 1: lambda lane, p: lds[p + 4 :], 2: lambda lane, p: private[lane]}
+    sources = {
+        0: lambda lane, p: memory.before[p + 4 :],
+        1: lambda lane, p: lds[p + 4 :],
+        2: lambda lane, p: private[lane],
+    }
     check_load(state, suffix, SPARSE, [sources[kinds[lane]](lane, inside[lane]) for lane in range(64)])
     # the only thing to say is that LDS wants natural alignment
     assert {f.check for f in state.findings} <= {"alignment"}
@@ -113,23 +147,32 @@ def test_flat_store_reaches_lds_and_global(suffix: str) -> None:
     memory, count = arena(), registers(STORES[suffix][0])
     places = [lane * 16 for lane in range(64)]
     low, high = split([(SHARED_APERTURE if lane & 1 else memory.address) + p for lane, p in enumerate(places)])
-    state = run(f"flat_store_{suffix} v[4:5], {span(10, count)}", space=memory.space, lds=pattern(1024), lds_bytes=1024,
-                v={4: low, 5: high, **{10 + i: VALUES[i] for i in range(count)}})  # fmt: skip
+    state = run(
+        f"flat_store_{suffix} v[4:5], {span(10, count)}",
+        space=memory.space,
+        lds=pattern(1024),
+        lds_bytes=1024,
+        v={4: low, 5: high, **{10 + i: VALUES[i] for i in range(count)}},
+    )
     odd = int("10" * 32, 2)
     assert memory.content == stored(memory.before, places, suffix, FULL ^ odd)
     assert state.lds.tobytes() == stored(pattern(1024), places, suffix, odd)
 
 
 @pytest.mark.parametrize("form", ["v1, off", "v1, s4", "off, s4", "off, off"])
-@pytest.mark.parametrize("suffix", ["byte", "short", "dword", "dwordx2", "dwordx3", "dwordx4", "byte_d16_hi", "short_d16_hi"])
+@pytest.mark.parametrize(
+    "suffix", ["byte", "short", "dword", "dwordx2", "dwordx3", "dwordx4", "byte_d16_hi", "short_d16_hi"]
+)
 def test_scratch_store_is_private_to_a_lane(suffix: str, form: str) -> None:
     nbytes, shift = STORES[suffix]
     count = registers(nbytes)
     vaddr, saddr = form.split(", ")
     where = 32 + (8 if vaddr != "off" else 0) + (16 if saddr != "off" else 0)
     load = {1: "ubyte", 2: "ushort"}.get(nbytes, f"dwordx{count}".replace("dwordx1", "dword"))
-    body = [f"scratch_store_{suffix} {vaddr}, {span(10, count)}, {saddr} offset:32",
-            f"scratch_load_{load} {span(20, count)}, off, off offset:{where}"]  # fmt: skip
+    body = [
+        f"scratch_store_{suffix} {vaddr}, {span(10, count)}, {saddr} offset:32",
+        f"scratch_load_{load} {span(20, count)}, off, off offset:{where}",
+    ]
     state = run(body, v={1: 8, **{10 + i: VALUES[i] for i in range(count)}}, s={4: 16}, scratch_bytes=128)
     mask = (1 << (8 * min(nbytes, 4))) - 1
     for i in range(count):
@@ -141,16 +184,26 @@ def test_scratch_store_is_private_to_a_lane(suffix: str, form: str) -> None:
 @pytest.mark.parametrize("suffix", LOADS)
 def test_scratch_load_formats(suffix: str) -> None:
     count = registers(LOADS[suffix][0])
-    body = ["scratch_store_dwordx4 off, v[10:13], s3 offset:-16", f"scratch_load_{suffix} {span(20, count)}, v1, off offset:-1"]
-    state = run(body, v={1: 17, **{10 + i: VALUES[i] for i in range(4)}, **{20 + i: OLD for i in range(count)}},
-                s={3: 32}, scratch_bytes=64)  # fmt: skip
+    body = [
+        "scratch_store_dwordx4 off, v[10:13], s3 offset:-16",
+        f"scratch_load_{suffix} {span(20, count)}, v1, off offset:-1",
+    ]
+    state = run(
+        body,
+        v={1: 17, **{10 + i: VALUES[i] for i in range(4)}, **{20 + i: OLD for i in range(count)}},
+        s={3: 32},
+        scratch_bytes=64,
+    )
     raw = [b"".join(int(VALUES[i][lane]).to_bytes(4, "little") for i in range(4)) for lane in range(64)]
     check_load(state, suffix, FULL, raw)
 
 
 def test_scratch_beyond_the_private_segment_is_a_finding() -> None:
-    state = run("scratch_store_dword off, v1, off offset:60\n scratch_load_dword v2, off, off offset:61", v={2: OLD},
-                scratch_bytes=64)  # fmt: skip
+    state = run(
+        "scratch_store_dword off, v1, off offset:60\n scratch_load_dword v2, off, off offset:61",
+        v={2: OLD},
+        scratch_bytes=64,
+    )
     assert [f.check for f in state.findings] == ["memcheck"]
     assert "outside of the 64 bytes" in state.findings[0].message
     assert not state.v[2].any()
@@ -158,10 +211,20 @@ def test_scratch_beyond_the_private_segment_is_a_finding() -> None:
 
 def test_global_overrun_names_the_tensor_and_drops_the_lanes() -> None:
     memory = arena(256)
-    state = run(["global_store_dword v1, v2, s[2:3]", "global_load_dword v3, v1, s[2:3]"], space=memory.space,
-                v={1: [lane * 8 for lane in range(64)], 2: 7, 3: OLD}, s=memory.scalars(2))  # fmt: skip
+    state = run(
+        ["global_store_dword v1, v2, s[2:3]", "global_load_dword v3, v1, s[2:3]"],
+        space=memory.space,
+        v={1: [lane * 8 for lane in range(64)], 2: 7, 3: OLD},
+        s=memory.scalars(2),
+    )
     store, load = state.findings
-    assert (store.check, store.argument, store.index, store.lane, store.occurrences) == ("memcheck", "t", (256,), 32, 32)
+    assert (store.check, store.argument, store.index, store.lane, store.occurrences) == (
+        "memcheck",
+        "t",
+        (256,),
+        32,
+        32,
+    )
     assert "0 bytes past the end of t (256 bytes)" in store.message
     assert (load.occurrences, load.lane) == (32, 32)
     assert state.v[3].tolist() == [7] * 32 + [0] * 32
@@ -169,10 +232,15 @@ def test_global_overrun_names_the_tensor_and_drops_the_lanes() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["global_load_dword v1, v2, s[2:3] offset:4096", "global_load_dword v1, v[2:3], off offset:-4097",
-     "flat_load_dword v1, v[2:3] offset:-1", "scratch_load_dword v1, off, off offset:5000",
-     "global_load_dwordx2 v1, v2, s[2:3]", "global_load_dword v1, v2, s2"],
-)  # fmt: skip
+    [
+        "global_load_dword v1, v2, s[2:3] offset:4096",
+        "global_load_dword v1, v[2:3], off offset:-4097",
+        "flat_load_dword v1, v[2:3] offset:-1",
+        "scratch_load_dword v1, off, off offset:5000",
+        "global_load_dwordx2 v1, v2, s[2:3]",
+        "global_load_dword v1, v2, s2",
+    ],
+)
 def test_what_the_encoding_cannot_hold_is_refused(line: str) -> None:
     with pytest.raises(AsmError):
         run(line)

@@ -121,7 +121,7 @@ def make(dtype: torch.dtype, atom_m: int, atom_k: int):
     return gemm
 
 
-def _call(program, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+def call(program, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
     a, b = (flyc.from_torch_tensor(t, assumed_align=16).mark_layout_dynamic(1, 8) for t in (a, b))
     program(a, b, flyc.from_torch_tensor(c).mark_layout_dynamic(1, 2))
 
@@ -136,11 +136,11 @@ def run(generator: torch.Generator) -> list[compare.Case]:
             name = f"gemm {dtype} {atom_m}x{atom_m}x{atom_k}"
             a, b = (compare.small_integers(generator, (rows, k), -1, 1).to(dtype) for rows in (m, n))
             c = compare.poisoned((m, n), dtype)
-            _call(program, a, b, c)
+            call(program, a, b, c)
             cases.append(compare.exact(f"{name} integers", c, (a.double() @ b.double().t()).to(dtype)))
             a, b = (torch.randn(rows, k, generator=generator).to(dtype) for rows in (m, n))
             c = compare.poisoned((m, n), dtype)
-            _call(program, a, b, c)
+            call(program, a, b, c)
             want = a.double() @ b.double().t()
             bound = compare.dot_bound(a.double().abs() @ b.double().abs().t(), k)
             cases.append(compare.within(f"{name} normal", c, want, compare.stored(want, bound, dtype)))

@@ -20,7 +20,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
 
-from validation.emulator import emulate
+from validation.emulator import emulate, parse_program
 from validation.emulator.flydsl_plugin import KernelLaunch, launches_to, live_arguments, live_tensors
 
 from . import kernels
@@ -174,6 +174,22 @@ def overrun() -> dict[str, Any]:
     }
 
 
+def call_sites() -> dict[str, Any]:
+    """Source places of the loads and stores of a kernel with branches and helpers, by source line."""
+    recorder = Recorder()
+    data = torch.zeros(128)
+    with launches_to(recorder):
+        flyc.compile(kernels.nested, kernels.pointer(), 1, NULL)(data.data_ptr(), 128, None)
+    program = parse_program(recorder.launches[0].asm)
+    memory = [inst for inst in program.instructions if inst.mnemonic.startswith(("global_load", "global_store"))]
+    labels = ("# call of the shared helper", "# call of the inner function", "# direct")
+    return {
+        "lines": [inst.source[1] for inst in memory if inst.source],
+        "expected": [kernels.line_of(label) for label in labels],
+        "helpers": sorted(Path(inst.via).name.split(":")[0] for inst in memory if inst.via),
+    }
+
+
 SETTINGS = {
     "arch": {"ARCH": "gfx1100"},
     "disagreement": {"ARCH": "gfx950"},
@@ -200,7 +216,7 @@ def refusals() -> dict[str, str]:
 
 def everything() -> dict[str, Any]:
     """All bodies that need no environment of their own, in one process."""
-    answers: dict[str, Any] = {f.__name__: f() for f in (record, failures, threads, dispatch, overrun)}
+    answers: dict[str, Any] = {f.__name__: f() for f in (record, failures, threads, dispatch, overrun, call_sites)}
     for name in ("too_much_lds", "no_lowering"):
         answers[name] = broken(name)
     if os.environ["ARCH"] == "gfx950":

@@ -10,6 +10,8 @@ import flydsl.expr as fx
 from flydsl.expr import gpu, rocdl
 from flydsl.expr import math as fmath
 
+from .helpers import load_doubled
+
 THREADS = 128
 OVER_LDS = 50000  # float32 elements: more than either architecture's LDS
 
@@ -48,6 +50,25 @@ def sum_kernel(data: fx.Pointer):
 @flyc.jit
 def wave_sum(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
     sum_kernel(data).launch(grid=(1, 1, 1), block=(64, 1, 1), stream=stream)
+
+
+@flyc.kernel
+def nested_kernel(data: fx.Pointer, n: fx.Int32):
+    i = fx.thread_idx.x
+
+    def inner(index):
+        return fx.generic_load(data + index) + 3.0  # in the inner function
+
+    if i < n:
+        first = load_doubled(data, i)  # call of the shared helper
+        if i + 64 < n:
+            second = inner(i + 64)  # call of the inner function
+            fx.generic_store(data + i, first + second)  # direct
+
+
+@flyc.jit
+def nested(data: fx.Pointer, n: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+    nested_kernel(data, n).launch(grid=(1, 1, 1), block=(64, 1, 1), stream=stream)
 
 
 @fx.struct

@@ -120,6 +120,14 @@ def test_a_finding_names_the_python_line_and_argument(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_an_instruction_belongs_to_the_kernels_own_innermost_line(arch: str) -> None:
+    """In nested branches the statement's line, for a helper's instruction the line of the call."""
+    got = everything(arch)["call_sites"]
+    assert sorted(got["lines"]) == got["expected"]
+    assert got["helpers"] == ["helpers.py", "kernels.py"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_outside_of_a_session_a_memory_fault_reaches_the_caller(arch: str) -> None:
     assert everything(arch)["overrun"]["raised"] == "KernelFault"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from validation.emulator.flydsl_plugin import HostCallError, argument_names, runtime, shims
-from validation.emulator.flydsl_plugin.host_abi import SYMBOLS
+from validation.emulator.flydsl_plugin.host_abi import LAUNCH_ONLY, SYMBOLS
 
 REFUSED = ("mgpuLaunchClusterKernel", "mgpuMemAlloc", "mgpuMemFree", "mgpuMemcpy", "mgpuMemset16", "mgpuMemset32")
 
@@ -30,15 +30,16 @@ def test_unsupported_host_calls_are_refused_by_name(name: str) -> None:
 
 
 def test_every_symbol_has_an_address_and_a_definition() -> None:
-    text = shims.module_text()
+    everything, launching = shims.module_text(False), shims.module_text(True)
     for symbol in SYMBOLS:
         assert getattr(runtime, f"ADDRESS_{symbol.name}") > 0
-        assert f"llvm.func @{symbol.name}(" in text
+        assert f"llvm.func @{symbol.name}(" in everything
+        assert (f"llvm.func @{symbol.name}(" in launching) == (symbol.name in LAUNCH_ONLY)
 
 
 def test_no_process_address_is_in_the_shims() -> None:
     addresses = [str(getattr(runtime, f"ADDRESS_{s.name}")) for s in SYMBOLS]
-    assert not any(address in shims.module_text() for address in addresses)
+    assert not any(address in shims.module_text(False) for address in addresses)
 
 
 def test_the_first_failure_of_a_call_wins_and_the_next_call_is_clean() -> None:

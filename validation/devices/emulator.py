@@ -38,8 +38,9 @@ def worker_environment(arch: str) -> dict[str, str]:
 def finding_record(finding: Any) -> dict[str, Any]:
     """The report's form of an emulator finding; source files of this project relative to its root."""
     record = dict(finding.as_dict())
-    with contextlib.suppress(ValueError):  # a file from elsewhere keeps its whole path
-        record["source_file"] = str(Path(record["source_file"] or "").relative_to(_ROOT))
+    for key in ("source_file", "via"):
+        with contextlib.suppress(ValueError):  # a file from elsewhere keeps its whole path
+            record[key] = record[key] and str(Path(record[key]).relative_to(_ROOT))
     for name in ("workgroup", "index"):
         record[name] = list(record[name]) if record[name] is not None else None
     return record

@@ -31,9 +31,12 @@ class Finding:
     argument: str | None = None
     index: tuple[int, ...] | None = None
     occurrences: int = 1
+    #: the helper that emitted the instruction, as ``file:line``; source_file and source_line are the kernel's own
+    via: str | None = None
 
     def __str__(self) -> str:
         place = f"{self.source_file}:{self.source_line}" if self.source_file else f"asm line {self.asm_line}"
+        place += f" (in {self.via})" if self.via else ""
         what = f" [{self.argument}{list(self.index) if self.index else ''}]" if self.argument else ""
         who = f"{self.kernel} workgroup {self.workgroup} wave {self.wave} lane {self.lane}"
         more = f" (x{self.occurrences})" if self.occurrences > 1 else ""
@@ -87,7 +90,7 @@ class FindingLog:
         source = inst.source or (None, None)
         self._found[key] = Finding(
             check, message, self.kernel, group, int(w.ident.wave[wave]), lane, inst.text, inst.line_number,
-            source[0], source[1], argument, index, count,
+            source[0], source[1], argument, index, count, inst.via,
         )  # type: ignore[arg-type]  # fmt: skip
 
     def __len__(self) -> int:

@@ -275,10 +275,9 @@ def _who_waits(run: Launch, resident: Iterable[Chunk]) -> str:
     for chunk in resident:
         for wave in np.flatnonzero(chunk.state != 2)[:4]:
             inst = run.program.instructions[int(chunk.pc[wave])]
-            place = f"{inst.source[0]}:{inst.source[1]}" if inst.source else f"asm line {inst.line_number}"
             group = tuple(int(x) for x in chunk.w.ident.workgroup[wave])
             verb = "waits at a barrier before" if chunk.state[wave] == 1 else "polls at"
-            lines.append(f"workgroup {group} wave {int(chunk.w.ident.wave[wave])} {verb} {inst.text} ({place})")
+            lines.append(f"workgroup {group} wave {int(chunk.w.ident.wave[wave])} {verb} {inst.text} ({inst.place})")
     return f"{run.kernel.name}: deadlock: no wave can make progress\n  " + "\n  ".join(lines[:16])
 
 

@@ -30,6 +30,7 @@ class Session:
     checks: tuple[str, ...] = ()
     space: AddressSpace = field(default_factory=AddressSpace)
     workgroups: Workgroups = None
+    declared_clamps: tuple[str, ...] = ()
     launches: list[LaunchResult] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -56,14 +57,16 @@ def emulate(
     checks: Sequence[str] = ("memcheck",),
     space: AddressSpace | None = None,
     workgroups: Workgroups = None,
+    declared_clamps: Sequence[str] = (),
 ) -> Iterator[Session]:
     """Run the launches of the enclosed code (of every thread) under ``checks`` and collect their results.
 
     arch: refuse code compiled for another architecture. space: allocations that kernels may touch besides live torch
     tensors whose memory their arguments point into. workgroups: which workgroups run: coordinates, or a function of
-    (kernel name, grid); default all.
+    (kernel name, grid); default all. declared_clamps: source places (``file.py:12``, ``file.py``) that rely on the range
+    check of a buffer descriptor; elsewhere an access that it clamps is a finding.
     """
-    session = Session(arch, tuple(checks), space or AddressSpace(), workgroups)
+    session = Session(arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps))
     _stack.append(session)
     try:
         yield session
@@ -96,7 +99,7 @@ def launch_raw(
         try:
             result = execute(
                 program, target, grid, block, kernarg, dynamic_lds, session.space, session.checks,
-                session.chosen(kernel, grid),
+                session.chosen(kernel, grid), session.declared_clamps,
             )  # fmt: skip
         finally:
             for allocation in borrowed:

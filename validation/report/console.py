@@ -33,6 +33,7 @@ def complaint(record: Mapping[str, Any]) -> list[str]:
     lines = [f"{record['status'].upper()} {record['id']}: {record['reason']}"]
     for finding in record["findings"][:_FINDINGS_SHOWN]:
         place = f"{finding['source_file']}:{finding['source_line']}" if finding["source_file"] else "no source line"
+        place += f" (in {finding['via']})" if finding["via"] else ""
         target = f" [{finding['argument']}{list(finding['index']) if finding['index'] else ''}]" \
             if finding["argument"] else ""
         lines.append(f"  {finding['check']}: {finding['message']}{target} at {place}: {finding['instruction']}")

@@ -110,6 +110,7 @@ def _count(items: list[Any], noun: str) -> str:
 
 def _place(finding: JsonDict) -> str:
     where = f"{finding['source_file']}:{finding['source_line']}" if finding.get("source_file") else "unknown line"
+    where += f" (in {finding['via']})" if finding.get("via") else ""
     return f"{finding['check']} at {where}: {finding['message']}"
 
 

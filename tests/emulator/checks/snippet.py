@@ -56,6 +56,7 @@ def launch_snippet(
     records: int = 0x7FFFFFFF,
     **options: Any,
 ) -> LaunchResult:
-    """s[4:5] holds the address of ``tensor`` (s[4:7] a descriptor of ``records`` bytes), s2 the workgroup, v0 the lane."""
+    """s[4:5] holds the address of ``tensor`` (s[4:7] a descriptor of ``records`` bytes), s2 the workgroup,
+    v0 the lane."""
     text = _TEMPLATE.format(arch=arch, body="\n".join(f"\t{line}" for line in body), records=records)
     return launch(text, "probe", (groups,), (lanes,), (tensor,), space=space, **options)

@@ -27,7 +27,13 @@ def test_overrun_of_a_row_names_tensor_index_and_source() -> None:
     space, x = make((6, 8))
     result = launch_snippet(LOAD, x, space)
     (found,) = result.findings
-    assert (found.check, found.argument, found.index, found.lane, found.occurrences) == ("memcheck", "x", (6, 0), 48, 16)
+    assert (found.check, found.argument, found.index, found.lane, found.occurrences) == (
+        "memcheck",
+        "x",
+        (6, 0),
+        48,
+        16,
+    )
     assert found.source_file is not None
     assert (found.source_file.rsplit("/", 1)[1], found.source_line) == ("tile.py", 12)
 
@@ -54,7 +60,8 @@ def test_use_after_free() -> None:
     body = [f"s_mov_b32 s4, 0x{pointer & 0xFFFFFFFF:x}", f"s_mov_b32 s5, 0x{pointer >> 32:x}", *LOAD]
     other = space.empty((4,), torch.float32, "other", initialised=True)
     (found,) = launch_snippet(body, other, space).findings
-    assert found.message.startswith("use after free") and found.argument == "x"
+    assert found.message.startswith("use after free")
+    assert found.argument == "x"
 
 
 def test_access_running_over_the_end() -> None:

@@ -15,7 +15,9 @@ from validation.emulator.memory.atomics import AtomicOp, apply_in_order
 OPS = [*INTEGER[4].values(), *INTEGER[8].values(), ADD_F32, ADD_F64, MAX_F32, MIN_F64, PK_ADD_F16, PK_ADD_BF16]
 
 
-def one_by_one(op: AtomicOp, key: np.ndarray, memory: np.ndarray, operands: list[np.ndarray]) -> tuple[Any, dict[int, Any]]:
+def one_by_one(
+    op: AtomicOp, key: np.ndarray, memory: np.ndarray, operands: list[np.ndarray]
+) -> tuple[Any, dict[int, Any]]:
     state = {int(k): memory[i : i + 1].copy() for i, k in enumerate(key)}
     old = []
     for i, k in enumerate(key):

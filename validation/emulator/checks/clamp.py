@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class ClampCheck:
-    """A clamped lane is a finding unless its source place is declared: ``file.py``, ``dir/file.py`` or with ``:line``."""
+    """A clamped lane is a finding unless its source place is declared: ``file.py`` or ``file.py:12``, with or without
+    leading directories."""
 
     def __init__(self, declared: Collection[str] = ()) -> None:
         self.declared = [self._place(text) for text in declared]

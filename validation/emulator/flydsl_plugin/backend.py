@@ -20,7 +20,7 @@ from flydsl.compiler.backends.rocm import RocmBackend
 from flydsl.runtime.device import get_rocm_arch
 from flydsl.runtime.device_runtime import register_compile_runtime_mapping
 
-from . import argument_names, flydsl_hooks, shims
+from . import argument_names, flydsl_hooks, shims, source_lines
 
 NAME = "emulator"
 """Backend name: the entry point's, and the value of FLYDSL_COMPILE_BACKEND."""
@@ -75,8 +75,9 @@ class EmulatorBackend(RocmBackend):
             if operation.operation.name == "gpu.module" and "offloadingHandler" in operation.attributes:
                 raise UnsupportedCompilationError("linked device libraries and module initializers cannot be emulated")
         argument_names.annotate(module)
+        source_lines.keep_call_sites(module)
         with module.context, ir.Location.unknown():
-            definitions = ir.Module.parse(shims.module_text())
+            definitions = ir.Module.parse(shims.module_text(_only_launches(module)))
             for operation in definitions.body.operations:
                 module.body.append(operation.operation.clone())
 
@@ -103,6 +104,26 @@ class EmulatorBackend(RocmBackend):
     @classmethod
     def ktrace_backend(cls) -> Any:
         raise NotImplementedError("in-kernel tracing writes to device buffers; unset FLYDSL_KTRACE_ENABLE")
+
+
+def _only_launches(module: Any) -> bool:
+    """Whether the launcher's host code does nothing on the GPU but launch kernels on a stream it was given."""
+    from flydsl._mlir import ir
+
+    others: list[str] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "gpu.module":
+            return ir.WalkResult.SKIP
+        plain = operation.name == "gpu.launch_func" and (
+            len(operation.opview.asyncDependencies) == 1 and operation.opview.clusterSizeX is None
+        )
+        if operation.name.startswith("gpu.") and not plain:
+            others.append(operation.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return not others
 
 
 @lru_cache(maxsize=1)

@@ -41,6 +41,9 @@ def _symbol(name: str, result: str | None, *args: str, at_exit: bool = False) ->
     return HostSymbol(name, result, args, at_exit)
 
 
+LAUNCH_ONLY = frozenset({"mgpuModuleLoadJIT", "mgpuModuleUnload", "mgpuModuleGetFunction", "mgpuLaunchKernel"})
+"""All that a launcher calls which does nothing but launch kernels on a stream that it was given."""
+
 _GRID_AND_BLOCK = ("i64",) * 6
 
 SYMBOLS: tuple[HostSymbol, ...] = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .host_abi import MLIR_TYPES, SYMBOLS, HostSymbol
+from .host_abi import LAUNCH_ONLY, MLIR_TYPES, SYMBOLS, HostSymbol
 
 RUNTIME_MODULE = __package__ + ".runtime"
 """Module whose ``ADDRESS_<symbol>`` attributes the shims read."""
@@ -84,8 +84,12 @@ def _shim(symbol: HostSymbol) -> str:
 """
 
 
-@lru_cache(maxsize=1)
-def module_text() -> str:
-    """MLIR module that defines every symbol of `host_abi.SYMBOLS`."""
+@lru_cache(maxsize=2)
+def module_text(launch_only: bool) -> str:
+    """MLIR module that defines every symbol of `host_abi.SYMBOLS`, or those of `host_abi.LAUNCH_ONLY`.
+
+    Each definition costs every kernel some milliseconds of host compilation.
+    """
     lookup = _LOOKUP.format(marker=MARKER, module=RUNTIME_MODULE)
-    return "module {\n" + lookup + "".join(map(_shim, SYMBOLS)) + "}\n"
+    symbols = [symbol for symbol in SYMBOLS if not launch_only or symbol.name in LAUNCH_ONLY]
+    return "module {\n" + lookup + "".join(map(_shim, symbols)) + "}\n"

@@ -112,5 +112,5 @@ define("ds_swizzle_b32", "ds_swizzle", "", "", moved)
 define("ds_permute_b32", "ds_permute", "", "", moved, pull=False)
 define("ds_bpermute_b32", "ds_permute", "", "", moved, pull=True)
 define("ds_nop", "nop", "", "", moved)
-for _nbytes, _bits, _tag in ((8, 16, "b64_tr_b16"), (8, 8, "b64_tr_b8"), (8, 4, "b64_tr_b4"), (12, 6, "b96_tr_b6")):
-    define(f"ds_read_{_tag}", "ds_transpose", "", "", moved, GFX950, nbytes=_nbytes, bits=_bits)
+for _tag, _nbytes, _size in (("b64_tr_b16", 8, 16), ("b64_tr_b8", 8, 8), ("b64_tr_b4", 8, 4), ("b96_tr_b6", 12, 6)):
+    define(f"ds_read_{_tag}", "ds_transpose", "", "", moved, GFX950, nbytes=_nbytes, bits=_size)

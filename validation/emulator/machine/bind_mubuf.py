@@ -21,6 +21,8 @@ from .waves import LANES, BindContext, Waves
 
 _ACCEPTED = {"offset", "offen", "idxen", "sc0", "sc1", "nt", "lds"}
 _LANE = np.arange(LANES, dtype=np.int64)[None, :]
+#: Descriptors that a chunk remembers.
+_REMEMBERED = 64
 #: Bytes of an element of a swizzled buffer.
 ELEMENT = 4
 
@@ -30,8 +32,8 @@ class Descriptor:
     """Fields of a buffer resource, one value per wave [n, 1] (CDNA3 ISA, "Buffer resource descriptor").
 
     base: bytes (48 bits). stride: bytes; 14 bits, 18 with add_tid, where the data format field holds the upper four.
-    records: bytes, or strides for a structured access; ``least`` of all waves. plain: no stride, no swizzle, no lane number added, which is
-    what compilers for compute emit.
+    records: bytes, or strides for a structured access; ``least`` of all waves. plain: no stride, no
+    swizzle, no lane number added, which is what compilers for compute emit.
     """
 
     base: NDArray[np.int64]
@@ -65,7 +67,8 @@ class BufferAddress:
     dword must lie below num_records (GFX9 rules; LLVM's buffer intrinsics document the same for soffset).
     """
 
-    def __init__(self, inst: Instruction, vaddr: Operand, resource: Operand, soffset: Operand, ctx: BindContext) -> None:
+    def __init__(self, inst: Instruction, operands: list[Operand], ctx: BindContext) -> None:
+        vaddr, resource, soffset = operands
         m = inst.modifiers
         self.inst, self.cache = inst, cache_bits(inst)
         self.offen, self.idxen = "offen" in m, "idxen" in m
@@ -84,16 +87,18 @@ class BufferAddress:
         sources = [vector_source(inst, r, "u32", ctx) for r in registers]
         self.index = sources.pop(0) if self.idxen else None
         self.voffset = sources.pop(0) if self.offen else None
-        self._last: tuple[bytes, Descriptor] | None = None
 
     def _descriptor(self, w: Waves) -> Descriptor:
-        """Decoded once as long as the registers hold the same."""
+        """Decoded once for all instructions that find the same registers."""
         block = w.S[self.first : self.first + 4]
         words = block if w.sel is None else block[:, w.sel]
+        known: dict[bytes, Descriptor] = w.extra.setdefault("descriptors", {})
         raw = words.tobytes()
-        if self._last is None or self._last[0] != raw:
-            self._last = (raw, Descriptor.decode(words))
-        return self._last[1]
+        if raw not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[raw] = Descriptor.decode(words)
+        return known[raw]
 
     def pieces(self, w: Waves, kind: Kind, nbytes: int) -> list[Piece]:
         d = self._descriptor(w)
@@ -102,7 +107,9 @@ class BufferAddress:
             relative: Any = np.zeros((1, 1), np.uint32) if self.voffset is None else self.voffset(w)
             start = d.base + (soffset + self.offset)
             if int(relative.max()) + self.offset + nbytes <= d.least:
-                address = np.broadcast_to(relative + start, w.em.shape)
+                address = relative + start
+                if address.shape != w.em.shape:
+                    address = np.broadcast_to(address, w.em.shape)
                 access = Access(Space.GLOBAL, kind, address, w.em, nbytes, self.inst, self.cache, None, w.full,
                                 kind is Kind.ATOMIC)  # fmt: skip
                 return [Piece(0, access)]
@@ -175,7 +182,7 @@ def bind_mubuf(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         message = f"{inst.mnemonic} takes {4 - into_lds} operands here, got {len(operands)}"
         raise AsmError(message, inst.line_number, inst.text)
     data = None if into_lds else operands.pop(0)
-    locate: Locate = BufferAddress(inst, *operands, ctx).pieces
+    locate: Locate = BufferAddress(inst, operands, ctx).pieces
     if data is None:
         return bind_lds_load(inst, entry_format(entry), ctx, locate)
     if kind == "load":

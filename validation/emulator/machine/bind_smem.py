@@ -59,14 +59,15 @@ class ScalarAddress:
         mask = np.ones(address.shape, bool) if inside is None else inside
         clamped = None if inside is None else ~inside
         strict = kind is Kind.ATOMIC
-        return Access(Space.GLOBAL, kind, address, mask, nbytes, self.inst, self.cache, clamped, inside is None, strict)
+        whole = inside is None
+        return Access(Space.GLOBAL, kind, address, mask, nbytes, self.inst, self.cache, clamped, whole, strict)
 
 
 def bind_smem(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     """``s_load_dwordxN sdata, sbase, offset`` and its kin.
 
-    Options: kind (load, store, atomic); dwords of sdata; buffer: the base is a buffer descriptor; op of an atomic, which
-    returns the old value with ``glc``; compare-and-swap has the new value first, then the compared one.
+    Options: kind (load, store, atomic); dwords of sdata; buffer: the base is a buffer descriptor; op of an atomic,
+    which returns the old value with ``glc``; compare-and-swap has the new value first, then the compared one.
     """
     reject_modifiers(inst, {"offset", "sc0", "sc1", "nt", "glc"})
     kind, dwords = entry.options["kind"], entry.options["dwords"]

@@ -119,8 +119,7 @@ def bind_trap(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     def step(w: Waves) -> None:
         wave = 0 if w.sel is None else int(w.sel[0])
         group = tuple(int(x) for x in w.ident.workgroup[wave])
-        place = f"{inst.source[0]}:{inst.source[1]}" if inst.source else f"asm line {inst.line_number}"
-        raise KernelFault(f"{inst.text} at {place}, workgroup {group} wave {int(w.ident.wave[wave])}")
+        raise KernelFault(f"{inst.text} at {inst.place}, workgroup {group} wave {int(w.ident.wave[wave])}")
 
     return step
 

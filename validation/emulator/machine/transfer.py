@@ -101,7 +101,8 @@ def cache_bits(inst: Instruction) -> CacheBits:
 def data_registers(inst: Instruction, operand: Operand, count: int, ctx: BindContext) -> int:
     """First row of a data operand; AsmError when its width is not ``count`` dwords."""
     if operand.kind not in ("v", "a") or operand.count != count:
-        raise AsmError(f"{inst.mnemonic} moves {count} dwords, {operand} is {operand.count}", inst.line_number, inst.text)
+        message = f"{inst.mnemonic} moves {count} dwords, {operand} is {operand.count}"
+        raise AsmError(message, inst.line_number, inst.text)
     return register_number(operand, ctx)
 
 

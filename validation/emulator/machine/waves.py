@@ -68,7 +68,7 @@ class Waves:
     """
 
     __slots__ = (
-        "S", "V", "VF", "agpr_base", "count", "em", "exec_mask", "extra", "full", "ident", "mode", "n", "pc",
+        "S", "S64", "V", "VF", "_em_bits", "_em_bits_of", "agpr_base", "count", "em", "exec_mask", "extra", "full", "ident", "mode", "n", "pc",
         "port", "scc", "sel",
     )  # fmt: skip
 
@@ -78,7 +78,10 @@ class Waves:
         self.agpr_base = vgprs
         self.V = np.zeros((vgprs + agprs, self.count, LANES), np.uint32)
         self.VF = self.V.view(np.float32)
-        self.S = np.zeros((SGPR_FILE_SIZE, self.count), np.uint32)
+        # One row a wave, so that an aligned pair is one 64-bit element; S and S64 are the transposed views.
+        file = np.zeros((self.count, SGPR_FILE_SIZE // 2), np.uint64)
+        self.S64 = file.T
+        self.S = file.view(np.uint32).T
         self.scc = np.zeros(self.count, bool)
         self.exec_mask = np.ones((self.count, LANES), bool)
         self.S[EXEC : EXEC + 2] = 0xFFFFFFFF
@@ -89,6 +92,8 @@ class Waves:
         self.sel: NDArray[np.intp] | None = None
         self.em = self.exec_mask
         self.full = True
+        self._em_bits_of: NDArray[np.bool_] | None = None
+        self._em_bits = np.zeros((0, LANES), np.uint32)
 
     # -- selection ------------------------------------------------------------------------------------------------
     def select(self, sel: NDArray[np.intp] | None) -> None:
@@ -100,6 +105,14 @@ class Waves:
     def refresh_exec(self) -> None:
         self.em = self.exec_mask if self.sel is None else self.exec_mask[self.sel]
         self.full = bool(self.em.all())
+        self._em_bits_of = None
+
+    def em_bits(self) -> NDArray[np.uint32]:
+        """The exec mask as all-ones or zero words [n, 64]: ``np.copyto(where=)`` takes ten times as long on patchy masks."""
+        if self._em_bits_of is not self.em:
+            self._em_bits_of = self.em
+            self._em_bits = np.negative(self.em.view(np.int8), dtype=np.int32, casting="unsafe").view(np.uint32)
+        return self._em_bits
 
     # -- vector registers -----------------------------------------------------------------------------------------
     def vget(self, r: int) -> NDArray[np.uint32]:
@@ -116,11 +129,10 @@ class Waves:
             else:
                 v[self.sel] = value
         elif self.sel is None:
-            np.copyto(v, value, where=self.em)
+            v ^= (v ^ value) & self.em_bits()
         else:
             old = v[self.sel]
-            np.copyto(old, value, where=self.em)
-            v[self.sel] = old
+            v[self.sel] = old ^ ((old ^ value) & self.em_bits())
 
     def vput_masked(self, r: int, value: Any, mask: NDArray[np.bool_]) -> None:
         """Write to the lanes of ``mask`` [n, 64], whatever EXEC says (the caller has applied it)."""
@@ -139,6 +151,9 @@ class Waves:
         return s if self.sel is None else s[self.sel]
 
     def sget64(self, r: int) -> NDArray[np.uint64]:
+        if not r & 1:
+            s = self.S64[r >> 1]
+            return s if self.sel is None else s[self.sel]
         return self.sget(r).astype(np.uint64) | (self.sget(r + 1).astype(np.uint64) << _SHIFT)
 
     def sput(self, r: int, value: Any) -> None:
@@ -150,12 +165,15 @@ class Waves:
             self.sync_exec()
 
     def sput64(self, r: int, value: Any) -> None:
-        value = np.asarray(value, np.uint64)
-        low, high = (value & _LOW).astype(np.uint32), (value >> _SHIFT).astype(np.uint32)
+        if r & 1:  # not aligned: the assembler does not write this, but nothing here depends on it
+            value = np.asarray(value, np.uint64)
+            self.sput(r, (value & _LOW).astype(np.uint32))
+            self.sput(r + 1, (value >> _SHIFT).astype(np.uint32))
+            return
         if self.sel is None:
-            self.S[r], self.S[r + 1] = low, high
+            self.S64[r >> 1] = value
         else:
-            self.S[r, self.sel], self.S[r + 1, self.sel] = low, high
+            self.S64[r >> 1, self.sel] = value
         if r >= EXEC:
             self.sync_exec()
 

@@ -1,4 +1,4 @@
-"""Read-modify-write operations of many lanes, applied in (wave, lane) order and bit-identical to doing so one by one."""
+"""Read-modify-write of many lanes in (wave, lane) order, bit-identical to doing one after the other."""
 
 from __future__ import annotations
 

@@ -65,11 +65,11 @@ class MemoryPort:
         self.changes += 1
         low = self._alignment(w, access, offset, mask)
         shape = access.address.shape
+        whole = [word if word.shape == shape else np.broadcast_to(word, shape) for word in words]
         if everywhere:
-            values = [np.broadcast_to(word, shape).reshape(-1) for word in words]
-            memory.views.write(offset.reshape(-1), access.nbytes, values, low)
+            memory.views.write(offset.reshape(-1), access.nbytes, [word.reshape(-1) for word in whole], low)
         else:
-            memory.views.write(offset[mask], access.nbytes, [np.broadcast_to(x, shape)[mask] for x in words], low)
+            memory.views.write(offset[mask], access.nbytes, [word[mask] for word in whole], low)
 
     def atomic(
         self, w: Waves, access: Access, op: AtomicOp, operands: Sequence[NDArray[Any]], want_old: bool = True
@@ -115,7 +115,7 @@ class MemoryPort:
             return 0
         low = low_bits(offset)
         if access.strict:
-            natural = 16 if access.nbytes == 12 else natural_width(access.nbytes)
+            natural = natural_width(access.nbytes)
             if low & (natural - 1):
                 bad = ((offset & (natural - 1)) != 0) & mask
                 if bad.any():

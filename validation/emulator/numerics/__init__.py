@@ -2,7 +2,9 @@
 
 Every function is deterministic bit for bit on every host: only operations that
 IEEE 754 fixes are used (+ - * / sqrt, comparisons, exact scalings, conversions
-of in-range values) and integer arithmetic.  Functions depend on their arguments
+of in-range values) and integer arithmetic.  Callers silence NumPy's floating point
+warnings (`np.errstate(all="ignore")`) around a whole launch: entering that context
+in each function costs as much as an addition over 64 waves.  Functions depend on their arguments
 only, keep no state besides immutable tables, and never write to an operand.
 
 | module | content |

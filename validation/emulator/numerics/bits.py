@@ -141,7 +141,7 @@ def settle_nans(result: Array, *operands: Array) -> Array:
     by keeping its most significant bits.
     """
     nan = result != result
-    if not np.any(nan):
+    if not nan.any():
         return result
     kind = kind_of(result)
     fixed = np.array(result)

@@ -29,37 +29,31 @@ def _wide(x: Array) -> Array:
     return np.asarray(x).astype(np.float64)
 
 
-@np.errstate(all="ignore")
 def float_to_i32(x: Array) -> Array:
     """int32 of a float16, float32 or float64 array, truncating: `V_CVT_I32_F32`, `V_CVT_I32_F64`."""
     return _saturate(np.trunc(_wide(x)), -(1 << 31), (1 << 31) - 1, np.int32)
 
 
-@np.errstate(all="ignore")
 def float_to_u32(x: Array) -> Array:
     """uint32 of a float array, truncating: `V_CVT_U32_F32`, `V_CVT_U32_F64`."""
     return _saturate(np.trunc(_wide(x)), 0, (1 << 32) - 1, np.uint32)
 
 
-@np.errstate(all="ignore")
 def float_to_i16(x: Array) -> Array:
     """int16 of a float array, truncating: `V_CVT_I16_F16`."""
     return _saturate(np.trunc(_wide(x)), -(1 << 15), (1 << 15) - 1, np.int16)
 
 
-@np.errstate(all="ignore")
 def float_to_u16(x: Array) -> Array:
     """uint16 of a float array, truncating: `V_CVT_U16_F16`."""
     return _saturate(np.trunc(_wide(x)), 0, (1 << 16) - 1, np.uint16)
 
 
-@np.errstate(all="ignore")
 def f32_to_i32_rpi(x: Array) -> Array:
     """int32 of floor(x + 0.5) with the sum unrounded: `V_CVT_RPI_I32_F32`."""
     return _saturate(np.floor(_wide(x) + 0.5), -(1 << 31), (1 << 31) - 1, np.int32)
 
 
-@np.errstate(all="ignore")
 def f32_to_i32_flr(x: Array) -> Array:
     """int32 of floor(x): `V_CVT_FLR_I32_F32`."""
     return _saturate(np.floor(_wide(x)), -(1 << 31), (1 << 31) - 1, np.int32)
@@ -125,7 +119,6 @@ def _signed(x: Array) -> Array:
 # Normalised and packed conversions
 
 
-@np.errstate(all="ignore")
 def float_to_snorm16(x: Array) -> Array:
     """int16 of x * 32767 for x clipped to [-1, 1], NaN to 0: `V_CVT_NORM_I16_F16`, `V_CVT_PKNORM_I16_*`.
 
@@ -136,7 +129,6 @@ def float_to_snorm16(x: Array) -> Array:
     return _saturate(np.where(np.isnan(x), np.nan, scaled), -32767, 32767, np.int16)
 
 
-@np.errstate(all="ignore")
 def float_to_unorm16(x: Array) -> Array:
     """uint16 of x * 65535 for x clipped to [0, 1], NaN to 0: `V_CVT_NORM_U16_F16`, `V_CVT_PKNORM_U16_*`."""
     scaled = np.rint(np.fmin(np.fmax(_wide(x), 0.0), 1.0) * 65535.0)
@@ -166,7 +158,6 @@ def cvt_pk_i16_i32(a: Array, b: Array) -> Array:
     return pack16(a, b)
 
 
-@np.errstate(all="ignore")
 def cvt_pk_u8_f32(x: Array, byte: Array, old: Array) -> Array:
     """`old` (uint32) with byte `byte` & 3 replaced by x saturated to 0..255: `V_CVT_PK_U8_F32`, `V_CVT_PKACCUM_U8_F32`.
 

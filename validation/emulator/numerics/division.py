@@ -48,7 +48,6 @@ def _unscaled(x: Array, constants: _Division) -> bool:
     return bool(np.all(((to_bits(x) & kind.magnitude) - low) < span))
 
 
-@np.errstate(all="ignore")
 def div_scale(value: Array, denominator: Array, numerator: Array) -> tuple[Array, Array]:
     """(scaled value, VCC as bool): `V_DIV_SCALE_F32`, `V_DIV_SCALE_F64`.
 
@@ -89,7 +88,6 @@ def div_scale(value: Array, denominator: Array, numerator: Array) -> tuple[Array
     return np.where(zero, kind.default_nan, scaled).astype(kind.float_type), vcc
 
 
-@np.errstate(all="ignore")
 def div_fmas(a: Array, b: Array, c: Array, vcc: Array) -> Array:
     """fma, rescaled where `vcc`: `V_DIV_FMAS_F32` (2**+-64), `V_DIV_FMAS_F64` (2**+-128).
 
@@ -118,7 +116,6 @@ def div_fmas(a: Array, b: Array, c: Array, vcc: Array) -> Array:
     return result
 
 
-@np.errstate(all="ignore")
 def div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     """The quotient with its special cases put right: `V_DIV_FIXUP_F16`, `_F32`, `_F64`.
 
@@ -157,7 +154,6 @@ def div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     return np.asarray(chosen).view(kind.float_type)
 
 
-@np.errstate(all="ignore")
 def trig_preop(x: Array, segment: Array) -> Array:
     """53 bits of 2/pi for the range reduction of float64 `x`: `V_TRIG_PREOP_F64`.
 

@@ -35,7 +35,6 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     return p, ((a_hi * b_hi - p) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
 
 
-@np.errstate(all="ignore")
 def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float32 arrays, one rounding: `V_FMA_F32`, `V_FMAC_F32`, `V_PK_FMA_F32`, `V_FMA_MIX_F32`.
 
@@ -78,7 +77,6 @@ def _narrow_fma(a: Array, b: Array, c: Array, kind: FloatKind, round_mode: int) 
     return settle_nans(result, a, b, c)
 
 
-@np.errstate(all="ignore")
 def fma16(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float16 arrays, one rounding: `V_FMA_F16`, `V_PK_FMA_F16`.
 
@@ -91,7 +89,6 @@ def fma16(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     return settle_nans(s.astype(np.float16), a, b, c)
 
 
-@np.errstate(all="ignore")
 def fma64(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     """fma of float64 arrays, one rounding: `V_FMA_F64`, `V_FMAC_F64`."""
     check_round_mode(round_mode)
@@ -150,19 +147,17 @@ def exact_fma64(a: float, b: float, c: float, round_mode: int = RNE, exponent: i
     return np.float64(step_directed(np.float64(nearest), np.float64(sign), F64, round_mode))
 
 
-@np.errstate(all="ignore")
 def add32(a: Array, b: Array, round_mode: int = RNE) -> Array:
     """float32 sum in the given rounding mode: `V_ADD_F32` (for subtraction negate `b`)."""
     if round_mode == RNE:
-        return settle_nans(np.add(a, b, dtype=np.float32), a, b)
+        return settle_nans(a + b, a, b)
     return _narrow_fma(a, np.float32(1), b, F32, round_mode)
 
 
-@np.errstate(all="ignore")
 def mul32(a: Array, b: Array, round_mode: int = RNE) -> Array:
     """float32 product in the given rounding mode: `V_MUL_F32`."""
     if round_mode == RNE:
-        return settle_nans(np.multiply(a, b, dtype=np.float32), a, b)
+        return settle_nans(a * b, a, b)
     return _narrow_mul(a, b, F32, round_mode)
 
 
@@ -174,7 +169,6 @@ def _narrow_mul(a: Array, b: Array, kind: FloatKind, round_mode: int) -> Array:
     return settle_nans(np.where(np.isfinite(product), moved, nearest).astype(kind.float_type), a, b)
 
 
-@np.errstate(all="ignore")
 def add16(a: Array, b: Array, round_mode: int = RNE) -> Array:
     """float16 sum in the given rounding mode: `V_ADD_F16`, `V_PK_ADD_F16`."""
     if round_mode == RNE:
@@ -182,7 +176,6 @@ def add16(a: Array, b: Array, round_mode: int = RNE) -> Array:
     return _narrow_fma(a, np.float16(1), b, F16, round_mode)
 
 
-@np.errstate(all="ignore")
 def mul16(a: Array, b: Array, round_mode: int = RNE) -> Array:
     """float16 product in the given rounding mode: `V_MUL_F16`, `V_PK_MUL_F16`."""
     if round_mode == RNE:
@@ -190,18 +183,16 @@ def mul16(a: Array, b: Array, round_mode: int = RNE) -> Array:
     return _narrow_mul(a, b, F16, round_mode)
 
 
-@np.errstate(all="ignore")
 def add64(a: Array, b: Array, round_mode: int = RNE) -> Array:
     """float64 sum in the given rounding mode: `V_ADD_F64`."""
     if round_mode == RNE:
-        return settle_nans(np.add(a, b, dtype=np.float64), a, b)
+        return settle_nans(a + b, a, b)
     return fma64(a, np.float64(1), b, round_mode)
 
 
-@np.errstate(all="ignore")
 def mul64(a: Array, b: Array, round_mode: int = RNE) -> Array:
     """float64 product in the given rounding mode: `V_MUL_F64`."""
     if round_mode == RNE:
-        return settle_nans(np.multiply(a, b, dtype=np.float64), a, b)
+        return settle_nans(a * b, a, b)
     negative = np.signbit(a) != np.signbit(b)
     return fma64(a, b, np.where(negative, -0.0, 0.0), round_mode)

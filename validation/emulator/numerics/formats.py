@@ -46,7 +46,6 @@ def _f16_toward_zero(x: Array) -> Array:
     return settle_nans(np.where(nan, F16.default_nan, out), x) if np.any(nan) else out
 
 
-@np.errstate(all="ignore")
 def f32_to_f16(x: Array, round_mode: int = RNE, saturate: bool = False) -> Array:
     """float32 to float16, one rounding: `V_CVT_F16_F32`.
 
@@ -61,20 +60,17 @@ def f32_to_f16(x: Array, round_mode: int = RNE, saturate: bool = False) -> Array
     return out
 
 
-@np.errstate(all="ignore")
 def f16_to_f32(x: Array) -> Array:
     """float16 to float32, exact: `V_CVT_F32_F16`."""
     x = np.asarray(x)
     return settle_nans(x.astype(np.float32), x)
 
 
-@np.errstate(all="ignore")
 def f64_to_f32(x: Array, round_mode: int = RNE) -> Array:
     """float64 to float32, one rounding: `V_CVT_F32_F64`."""
     return _narrow(np.asarray(x), F32, round_mode)
 
 
-@np.errstate(all="ignore")
 def f32_to_f64(x: Array) -> Array:
     """float32 to float64, exact: `V_CVT_F64_F32`."""
     x = np.asarray(x)
@@ -100,7 +96,6 @@ def bf16_to_f32(bits: Array) -> Array:
     return np.asarray(np.asarray(bits).astype(np.uint32) << _U16).view(np.float32)
 
 
-@np.errstate(all="ignore")
 def f64_to_bf16(x: Array) -> Array:
     """float64 to bf16 bits (uint16), one rounding to nearest even."""
     wide = np.asarray(x, dtype=np.float64)
@@ -128,7 +123,6 @@ def f32_to_bf16_sr(x: Array, seed: Array) -> Array:
     return np.where(finite, out, special).astype(np.uint16)
 
 
-@np.errstate(all="ignore")
 def f32_to_f16_sr(x: Array, seed: Array) -> Array:
     """float32 to float16 with stochastic rounding: `V_CVT_SR_F16_F32` (gfx950).
 

@@ -129,13 +129,11 @@ def med3(a: Array, b: Array, c: Array, ieee: bool = True) -> Array:
     return np.where(nan, min3(a, b, c, ieee), middle).astype(a.dtype)
 
 
-@np.errstate(all="ignore")
 def minimum3(*operands: Array) -> Array:
     """IEEE 754-2019 minimum of its operands, NaN beating numbers: `V_MINIMUM3_F32`, `V_PK_MINIMUM3_F16` (gfx950)."""
     return _propagating(operands, largest=False)
 
 
-@np.errstate(all="ignore")
 def maximum3(*operands: Array) -> Array:
     """IEEE 754-2019 maximum of its operands, NaN beating numbers: `V_MAXIMUM3_F32`, `V_PK_MAXIMUM3_F16` (gfx950)."""
     return _propagating(operands, largest=True)
@@ -156,7 +154,6 @@ def _propagating(operands: tuple[Array, ...], largest: bool) -> Array:
 _OMOD = {0: None, 1: 2.0, 2: 4.0, 3: 0.5}
 
 
-@np.errstate(all="ignore")
 def omod(x: Array, code: int) -> Array:
     """Result times 2, 4 or 1/2 for OMOD codes 1, 2, 3, with denormal results flushed and -0 made +0.
 
@@ -173,7 +170,6 @@ def omod(x: Array, code: int) -> Array:
     return settle_nans(np.asarray(scaled + x.dtype.type(0)), x)
 
 
-@np.errstate(all="ignore")
 def clamp(x: Array, dx10_clamp: bool = True) -> Array:
     """Result limited to [0, 1]: the CLAMP modifier.  NaN gives 0 with MODE.DX10_CLAMP, else itself."""
     x = np.asarray(x)
@@ -187,25 +183,21 @@ def clamp(x: Array, dx10_clamp: bool = True) -> Array:
 # Rounding to integral values
 
 
-@np.errstate(all="ignore")
 def trunc(x: Array) -> Array:
     """Integral part: `V_TRUNC_F16`, `_F32`, `_F64`; keeps the sign of zero."""
     return settle_nans(np.trunc(x), x)
 
 
-@np.errstate(all="ignore")
 def ceil(x: Array) -> Array:
     """Next integral value up: `V_CEIL_*`; results in (-1, 0) become -0 as in the pseudocode."""
     return settle_nans(np.ceil(x), x)
 
 
-@np.errstate(all="ignore")
 def floor(x: Array) -> Array:
     """Next integral value down: `V_FLOOR_*`."""
     return settle_nans(np.floor(x), x)
 
 
-@np.errstate(all="ignore")
 def rndne(x: Array) -> Array:
     """Nearest integral value, ties to even: `V_RNDNE_*`; keeps the sign of zero.
 
@@ -216,7 +208,6 @@ def rndne(x: Array) -> Array:
     return settle_nans(np.rint(x), x)
 
 
-@np.errstate(all="ignore")
 def fract(x: Array) -> Array:
     """x - floor(x) below 1: `V_FRACT_*`; limited to the largest value under 1 as the manual's note says.
 
@@ -231,7 +222,6 @@ def fract(x: Array) -> Array:
 # Exponents
 
 
-@np.errstate(all="ignore")
 def frexp_exp(x: Array) -> Array:
     """int32 exponent e with |x| = m * 2**e, 1/2 <= m < 1; 0 for zero, infinity and NaN: `V_FREXP_EXP_*`.
 
@@ -241,7 +231,6 @@ def frexp_exp(x: Array) -> Array:
     return exponent.astype(np.int32)
 
 
-@np.errstate(all="ignore")
 def frexp_mant(x: Array) -> Array:
     """Signed significand of magnitude in [1/2, 1); zero, infinity and NaN pass: `V_FREXP_MANT_*`."""
     x = np.asarray(x)
@@ -249,7 +238,6 @@ def frexp_mant(x: Array) -> Array:
     return settle_nans(np.where(np.isfinite(x), mantissa, x).astype(x.dtype), x)
 
 
-@np.errstate(all="ignore")
 def ldexp(x: Array, exponent: Array, round_mode: int = RNE) -> Array:
     """x * 2**exponent (int32 array), rounded once: `V_LDEXP_F16`, `_F32`, `_F64`."""
     check_round_mode(round_mode)
@@ -321,7 +309,6 @@ def class_test(x: Array, mask: Array) -> Array:
 # Odds and ends
 
 
-@np.errstate(all="ignore")
 def mul_legacy(a: Array, b: Array) -> Array:
     """Product of float32, +0 when either operand is zero whatever the other: `V_MUL_LEGACY_F32`."""
     product = settle_nans(np.multiply(a, b, dtype=np.float32), a, b)

@@ -110,7 +110,6 @@ def decode(codes: Array, fmt: Format) -> Array:
     return decode_table(fmt)[np.asarray(codes).astype(np.uint8)]
 
 
-@np.errstate(all="ignore")
 def encode(x: Array, fmt: Format, saturate: bool = False, seed: Array | None = None, round_mode: int = 0) -> Array:
     """Codes (uint8) of a float16, float32 or float64 array, one rounding.
 
@@ -123,7 +122,6 @@ def encode(x: Array, fmt: Format, saturate: bool = False, seed: Array | None = N
     return _encode(x.astype(np.float64), x, fmt, saturate, seed, kind_of(x).mantissa_bits, round_mode)
 
 
-@np.errstate(all="ignore")
 def encode_scaled(
     x: Array,
     scale: Array,
@@ -236,7 +234,6 @@ def scale_of(scale: Array) -> Array:
     return ((bits >> np.uint32(23)) & np.uint32(0xFF)).astype(np.int32)
 
 
-@np.errstate(all="ignore")
 def decode_scaled(codes: Array, scale: Array, fmt: Format, to: type = np.float32) -> Array:
     """Values times 2**(scale - 127), rounded once to nearest even into `to`.
 

@@ -91,7 +91,6 @@ def _cos(x: Array) -> Array:
     return _sin_wide(0.25 - np.abs(_revolution(x)))
 
 
-@np.errstate(all="ignore")
 def rcp32(x: Array) -> Array:
     """1/x of float32: `V_RCP_F32`, `V_RCP_IFLAG_F32`."""
     x = np.asarray(x)
@@ -102,14 +101,12 @@ def rcp32(x: Array) -> Array:
     return settle_nans(flush_denormals(np.float32(1) / flush_denormals(x)), x)
 
 
-@np.errstate(all="ignore")
 def sqrt32(x: Array) -> Array:
     """Square root of float32: `V_SQRT_F32`."""
     x = np.asarray(x)
     return settle_nans(np.sqrt(flush_denormals(x)), x)
 
 
-@np.errstate(all="ignore")
 def rsq32(x: Array) -> Array:
     """1/sqrt(x) of float32: `V_RSQ_F32`."""
     x = np.asarray(x)
@@ -117,7 +114,6 @@ def rsq32(x: Array) -> Array:
     return settle_nans((1.0 / root).astype(np.float32), x)
 
 
-@np.errstate(all="ignore")
 def exp2_32(x: Array) -> Array:
     """2**x of float32: `V_EXP_F32`."""
     x = np.asarray(x)
@@ -128,7 +124,6 @@ def exp2_32(x: Array) -> Array:
     return settle_nans(result, x)
 
 
-@np.errstate(all="ignore")
 def log2_32(x: Array) -> Array:
     """log2(x) of float32: `V_LOG_F32`."""
     x = np.asarray(x)
@@ -140,14 +135,12 @@ def log2_32(x: Array) -> Array:
     return settle_nans(np.where(ordinary, result, special), x)
 
 
-@np.errstate(all="ignore")
 def sin32(x: Array) -> Array:
     """sin(2 pi x) of float32: `V_SIN_F32`."""
     x = np.asarray(x)
     return settle_nans(_sin(x).astype(np.float32), x)
 
 
-@np.errstate(all="ignore")
 def cos32(x: Array) -> Array:
     """cos(2 pi x) of float32: `V_COS_F32`."""
     x = np.asarray(x)
@@ -234,19 +227,16 @@ def _coarse(x: Array, operand: Array) -> Array:
     return settle_nans(np.where(keep, bits, rounded).view(np.float64), operand)
 
 
-@np.errstate(all="ignore")
 def rcp64(x: Array) -> Array:
     """1/x of float64 to 24 significant bits: `V_RCP_F64`."""
     return _coarse(1.0 / np.asarray(x), x)
 
 
-@np.errstate(all="ignore")
 def sqrt64(x: Array) -> Array:
     """Square root of float64 to 24 significant bits: `V_SQRT_F64`."""
     return _coarse(np.sqrt(np.asarray(x)), x)
 
 
-@np.errstate(all="ignore")
 def rsq64(x: Array) -> Array:
     """1/sqrt(x) of float64 to 24 significant bits: `V_RSQ_F64`."""
     return _coarse(1.0 / np.sqrt(np.asarray(x)), x)

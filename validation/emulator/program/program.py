@@ -19,6 +19,8 @@ _SUFFIX = re.compile(r"_(e32|e64_dpp|e64|dpp8|dpp|sdwa)$")
 _LABEL = re.compile(r'("?[\w.$@]+"?)\s*:')
 _DATA = {".byte": "B", ".short": "H", ".2byte": "H", ".long": "I", ".4byte": "I", ".int": "I", ".quad": "Q", ".8byte": "Q"}
 SUPPORTED_ARCHS = ("gfx942", "gfx950")
+#: In a file name of the line table: what follows is the helper that emitted the code, as ``file:line``.
+VIA = " via "
 TEXT, DATA, ELSEWHERE = "text", "data", "elsewhere"
 
 
@@ -35,6 +37,14 @@ class Instruction:
     source: tuple[str, int] | None
     index: int = 0
     wait_text: str = ""
+    via: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, for messages: source line and helper, or the assembly line."""
+        if self.source is None:
+            return f"asm line {self.line_number}"
+        return f"{self.source[0]}:{self.source[1]}" + (f" (in {self.via})" if self.via else "")
 
     def __str__(self) -> str:
         return self.text
@@ -117,6 +127,7 @@ class _Parser:
         self.constants: dict[str, int] = {}
         self.files: dict[int, str] = {}
         self.source: tuple[str, int] | None = None
+        self.via: str | None = None
         self.section = TEXT
         self.data = DataSection()
         self.metadata_lines: list[str] | None = None
@@ -180,7 +191,9 @@ class _Parser:
         elif word == ".loc":
             parts = rest.split()
             path = self.files.get(int(parts[0]))
-            self.source = (path, int(parts[1])) if path and int(parts[1]) else None
+            name, _, via = (path or "").partition(VIA)
+            self.source = (name, int(parts[1])) if name and int(parts[1]) else None
+            self.via = via or None
         elif word == ".set":
             name, _, value = rest.partition(",")
             self.constants[name.strip()] = self.constant(value)
@@ -268,7 +281,7 @@ class _Parser:
         self.instructions.append(
             Instruction(
                 name, encoding, tuple(operands), modifiers, line.strip(), number, self.source,
-                len(self.instructions), wait_text,
+                len(self.instructions), wait_text, self.via,
             )
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Which tiles a launch uses. No FlyDSL here: plans are made, compared and rejected without a compiler."""
+"""Tiles of COMBINE."""
 
 from __future__ import annotations
 

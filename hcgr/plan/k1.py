@@ -1,0 +1,157 @@
+"""Tiles of K1: fused, split-K and decoupled, their limits, and the workspaces they need.
+
+All paths share one tile: a wave owns ``16 * row_tiles`` token rows, and K advances by :data:`STEP` columns a
+matrix-instruction step. Plans carry what differs between architectures (``mfma_k``, ``dma_bytes``), so that a
+plan alone determines a kernel; ``*_problems`` tell which limit of an architecture a plan breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from hcgr.arch import WAVE_LANES, Arch
+from hcgr.plan.combine import LANE_COLUMNS, MAX_GRID_ITEMS, MAX_LANES, WAVE_COLUMNS
+from hcgr.requirements import Problem
+
+#: Rows and columns of the matrix instruction's tile.
+TILE = 16
+#: K that one step multiplies: four lane groups of eight columns.
+STEP = 4 * LANE_COLUMNS
+#: Residual columns that a lane prefetches together: two steps, so that a row's 128-byte line moves at once.
+PAIR = 2 * STEP
+#: Bytes of one 16 x STEP fragment of bf16.
+FRAGMENT_BYTES = TILE * STEP * 2
+#: SIMDs of a compute unit (CDNA3 and CDNA4 ISA manuals, "compute unit").
+SIMDS = 4
+#: Vector registers a fused or split-K wave needs beside its accumulators: compiled builds take up to this many.
+WORKING_VGPRS = 76
+
+
+@dataclass(frozen=True)
+class K1FusedPlan:
+    """COMBINE, norm and the GEMM with a folded weight in one kernel that reads the residual once.
+
+    A workgroup takes a row tile and one of `splits` equal parts of K, and covers all n_pad columns. A part of
+    one or more whole streams (``splits <= hc``) is scaled by rrms in registers; with ``splits == 1`` the
+    workgroup writes packed itself. A part of a stream (``splits > hc``) leaves raw partials and sums of
+    squares to the reduce kernel.
+
+    Attributes:
+        hc: Residual streams.
+        hs: Width of one stream, a multiple of :data:`WAVE_COLUMNS`.
+        n_pad: Rows of the merged weight, a multiple of :data:`TILE`.
+        combine: Whether block_output is added first; False for ``mix``, whose r2 is the residual itself.
+        splits: Parts of K.
+        row_tiles: 16-row tiles of a wave.
+        waves: Waves of a workgroup.
+        mfma_k: K of the matrix instruction, 16 or 32.
+        dma_bytes: Bytes a lane that weights move straight to LDS; 0 moves them through registers.
+    """
+
+    hc: int
+    hs: int
+    n_pad: int
+    combine: bool = True
+    splits: int = 1
+    row_tiles: int = 1
+    waves: int = 8
+    mfma_k: int = 16
+    dma_bytes: int = 0
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a workgroup."""
+        return self.waves * WAVE_LANES
+
+    @property
+    def rows(self) -> int:
+        """Token rows of a workgroup."""
+        return TILE * self.row_tiles * self.waves
+
+    @property
+    def column_tiles(self) -> int:
+        """16-column tiles of packed."""
+        return self.n_pad // TILE
+
+    @property
+    def slots(self) -> int:
+        """Weight fragments that each wave fetches for a step; the last may be padding."""
+        return -(-self.column_tiles // self.waves)
+
+    @property
+    def stage_bytes(self) -> int:
+        """LDS of one weight stage, with the fragments that pad it to a whole number of slots."""
+        return self.slots * self.waves * FRAGMENT_BYTES
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of a workgroup: two weight stages."""
+        return 2 * self.stage_bytes
+
+    @property
+    def streams(self) -> int:
+        """Streams that a workgroup walks; 1 where it takes a part of one."""
+        return max(1, self.hc // self.splits)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether a workgroup sees whole streams, and so applies rrms itself."""
+        return self.splits <= self.hc
+
+    @property
+    def slices(self) -> int:
+        """Parts of one stream."""
+        return max(1, self.splits // self.hc)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a stream that a workgroup walks."""
+        return self.hs // self.slices
+
+    @property
+    def accumulator_vgprs(self) -> int:
+        """Registers of the accumulators: one set for the stream at hand, one for the scaled sum of several."""
+        return 4 * self.row_tiles * self.column_tiles * (2 if self.streams > 1 else 1)
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows, along grid x, parts of K fastest."""
+        return -(-tokens // self.rows) * self.splits
+
+    def max_tokens(self) -> int:
+        """Most rows of one launch within the grid limit."""
+        return (MAX_GRID_ITEMS - 1) // self.lanes // self.splits * self.rows
+
+    def mfmas(self, tokens: int) -> int:
+        """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
+        tiles = -(-tokens // self.rows) * self.rows // TILE
+        return tiles * self.column_tiles * (self.hc * self.hs // self.mfma_k)
+
+
+#: Lanes of a reduce workgroup: four waves, enough to keep a compute unit's memory queue full at eight columns.
+REDUCE_LANES = 256
+
+
+@dataclass(frozen=True)
+class K1ReducePlan:
+    """Partials to packed.
+
+    Attributes:
+        hc: Residual streams.
+        hs: Width of one stream.
+        n_pad: Columns of packed, a multiple of eight.
+        splits: Partials.
+        raw: Whether partials are unscaled parts of streams, ``splits / hc`` each, beside sums of squares.
+    """
+
+    hc: int
+    hs: int
+    n_pad: int
+    splits: int
+    raw: bool
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows."""
+        return -(-tokens * (self.n_pad // LANE_COLUMNS) // REDUCE_LANES)
