@@ -29,7 +29,7 @@ from flydsl.expr import math as fmath
 from flydsl.expr.typing import ReductionOp
 
 from hcgr.kernels.device import inject_weight
-from hcgr.kernels.mfma import FRAGMENT, lds_layout, mfma_step, rsq, sum_over_lane_groups, uniform
+from hcgr.kernels.mfma import lds_layout, rsq, sum_over_lane_groups, uniform, weight_stages
 from hcgr.plan.k1 import PAIR, STEP, TILE, K1FusedPlan
 
 
@@ -45,22 +45,15 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
     ``combine``, block_output, injection and r2 are not accessed. Addresses that a plan does not access may be
     those of any tensor.
     """
-    hc, hs, n_pad, mt, waves, splits = plan.hc, plan.hs, plan.n_pad, plan.row_tiles, plan.waves, plan.splits
-    tiles, slots, mfma_k, combine, scaled = (
-        plan.column_tiles,
-        plan.slots,
-        plan.mfma_k,
-        plan.combine,
-        plan.scaled,
-    )
+    hc, hs, n_pad, mt, splits = plan.hc, plan.hs, plan.n_pad, plan.row_tiles, plan.splits
+    tiles, combine, scaled = plan.column_tiles, plan.combine, plan.scaled
     k_all, part, columns, streams = hc * hs, hc * hs // splits, plan.columns, plan.streams
     dma, direct = plan.dma_bytes != 0, splits == 1
-    stage = slots * waves * FRAGMENT
     pairs = columns // PAIR
     prefetched = (2 if combine else 1) * 2 * mt
-    name = f"hcgr_k1_fused_hc{hc}_hs{hs}_n{n_pad}_{'combine' if combine else 'stored'}_s{splits}_r{mt}x{waves}"
+    name = f"hcgr_k1_fused_hc{hc}_hs{hs}_n{n_pad}_{'combine' if combine else 'stored'}_s{splits}_r{mt}x{plan.waves}"
 
-    stages = lds_layout(weight=fx.Array[fx.BFloat16, 2 * stage, 16])
+    stages = lds_layout(weight=fx.Array[fx.BFloat16, plan.lds_bytes // 2, 16])
 
     @flyc.kernel(name=name, known_block_size=[plan.lanes, 1, 1])
     def k1_fused(
@@ -96,33 +89,7 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
         first_stream = first_k // hs
         first_column = first_k % hs
 
-        # Weight fragment j of a wave: n tile wave + waves * j; slots past the last tile repeat it.
-        mine = [wave + waves * j for j in range_constexpr(slots)]
-        fetched = [
-            (tile < tiles).select(tile, fx.Int32(tiles - 1)) if (j + 1) * waves > tiles else tile
-            for j, tile in enumerate(mine)
-        ]
-        if const_expr(plan.dma_bytes == 4):
-            raise NotImplementedError("weights by 4-byte LDS-DMA are the decoupled path's")
-        weight_rows = [
-            weight + (fx.Int64(tile * TILE + lane % TILE) * k_all + group * 8) for tile in fetched
-        ]
-        places = [lds + tile * FRAGMENT for tile in mine]
-        unit = fx.make_layout(1, 1)
-        if const_expr(dma):
-            to_lds = fx.make_copy_atom(rocdl.cdna4.GlobalLoadAsyncLDS(plan.dma_bytes * 8), plan.dma_bytes * 8)
-
-        def send_weights(k, buffer):
-            for j in range_constexpr(slots):
-                source = fx.make_view(weight_rows[j] + k, unit)
-                fx.copy(to_lds, source, fx.make_view(places[j] + buffer * stage, unit))
-
-        def load_weights(k):
-            return [fx.generic_load(weight_rows[j] + k, count=8) for j in range_constexpr(slots)]
-
-        def keep_weights(loaded, buffer):
-            for j in range_constexpr(slots):
-                fx.generic_store(places[j] + (buffer * stage + lane * 8), loaded[j])
+        send_weights, load_weights, keep_weights, multiply = weight_stages(plan, weight, lds, wave, lane)
 
         def load_rows(pointers, k):
             return [
@@ -131,16 +98,7 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
                 for q in range_constexpr(2)
             ]
 
-        def multiply(total, x, buffer):
-            total = list(total)
-            for n in range_constexpr(tiles):
-                w = fx.generic_load(lds + (buffer * stage + n * FRAGMENT + lane * 8), count=8)
-                for i in range_constexpr(mt):
-                    total[i * tiles + n] = mfma_step(w, x[i], total[i * tiles + n], mfma_k)
-            return total
-
-        zero = [fx.full(4, 0.0, fx.Float32) for _ in range_constexpr(mt * tiles)]
-        result = zero
+        result = [fx.full(4, 0.0, fx.Float32) for _ in range_constexpr(mt * tiles)]
         if const_expr(dma):
             send_weights(first_k, 0)
             rocdl.sched_barrier(0)

@@ -123,8 +123,11 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
             values = loaded[i]
             if const_expr(not activated):
                 values = silu_of_quotient(values, hc)
-            if own[i] < fragments:
+            if const_expr((i + 1) * waves <= fragments):
                 write8(h + own[i] * FRAGMENT, lane * LANE_COLUMNS, values)
+            else:
+                if own[i] < fragments:
+                    write8(h + own[i] * FRAGMENT, lane * LANE_COLUMNS, values)
         gpu.barrier()
 
         # Row i of weight tile t is column 8 * (i // 4) + 4 * t + i % 4: a lane's results of both tiles are
@@ -167,8 +170,7 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
                         for kb in range_constexpr(k_blocks):
                             values = read8(h + (tile * k_blocks + kb) * FRAGMENT, lane * LANE_COLUMNS)
                             product = [
-                                mfma_step(weights[2 * kb + t], values, product[t], mfma_k)
-                                for t in range_constexpr(2)
+                                mfma_step(weights[2 * kb + t], values, product[t], mfma_k) for t in range_constexpr(2)
                             ]
                         products.append(product)
                     if const_expr(tile > 0):

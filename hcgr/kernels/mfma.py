@@ -14,7 +14,9 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl.expr import rocdl
 
-#: bf16 of one 16 x 32 fragment.
+#: Columns and rows of a fragment, and the columns of one lane of it.
+STEP, TILE, LANE = 32, 16, 8
+#: bf16 of one fragment.
 FRAGMENT = 512
 
 
@@ -52,7 +54,65 @@ def mfma_step(weight: Any, rows: Any, total: Any, mfma_k: int) -> Any:
     return total
 
 
+def load_norm8(place: Any, is_f32: bool) -> Any:
+    """Eight norm weights as f32, from bf16 (one 16-byte load) or float32 (two)."""
+    if is_f32:
+        low, high = fx.generic_load(place, count=4), fx.generic_load(place + 4, count=4)
+        return low.shuffle(high, list(range(8)))
+    return fx.generic_load(place, count=8).to(fx.Float32)
+
+
 def sum_over_lane_groups(x: Any) -> Any:
     """The sum of an f32 over the four lanes that share ``lane % 16``; every one of them gets it."""
     x = x + x.shuffle_xor(16, 64)
     return x + x.shuffle_xor(32, 64)
+
+
+def weight_stages(plan: Any, weight: Any, lds: Any, wave: Any, lane: Any) -> tuple[Any, Any, Any, Any]:
+    """How a workgroup brings its weight steps into two LDS stages and multiplies by them.
+
+    A step is ``plan.column_tiles`` fragments of 32 columns. Wave w fetches fragments w, w + waves, ...; slots
+    past the last fragment repeat it, into LDS that nobody reads. `weight` is [n_pad, HC*HS] bf16.
+
+    Returns:
+        ``send(k, stage)``: start the LDS-DMA of the step at column `k` (plans with 16-byte ``dma_bytes``).
+        ``load(k)``: the wave's fragments of that step in registers.
+        ``keep(fragments, stage)``: those to LDS.
+        ``multiply(total, rows, stage)``: accumulators [row tile][column tile], flat, plus the stage times one
+        row fragment a row tile.
+    """
+    tiles, slots, waves, row_tiles = plan.column_tiles, plan.slots, plan.waves, plan.row_tiles
+    width, stage_size, bits = plan.hc * plan.hs, plan.slots * plan.waves * FRAGMENT, plan.dma_bytes * 8
+    mine = [wave + waves * j for j in range(slots)]
+    last = fx.Int32(tiles - 1)
+    fetched = [
+        (tile < tiles).select(tile, last) if (j + 1) * waves > tiles else tile for j, tile in enumerate(mine)
+    ]
+    # A wave-uniform base and a 32-bit lane offset: one vector register for all fragments.
+    sources = [weight + fx.Int64(tile) * (TILE * width) for tile in fetched]
+    offset = fx.Int64(fx.Uint32(lane % TILE * width + lane // TILE * LANE))
+    places = [lds + tile * FRAGMENT for tile in mine]
+    unit = fx.make_layout(1, 1)
+    atom = fx.make_copy_atom(rocdl.cdna4.GlobalLoadAsyncLDS(bits), bits) if bits else None
+
+    def send(k: Any, stage: int) -> None:
+        for source, place in zip(sources, places, strict=True):
+            view = fx.make_view((source + k) + offset, unit)
+            fx.copy(atom, view, fx.make_view(place + stage * stage_size, unit))
+
+    def load(k: Any) -> list[Any]:
+        return [fx.generic_load((source + k) + offset, count=LANE) for source in sources]
+
+    def keep(fragments: list[Any], stage: int) -> None:
+        for place, fragment in zip(places, fragments, strict=True):
+            fx.generic_store(place + (stage * stage_size + lane * LANE), fragment)
+
+    def multiply(total: list[Any], rows: list[Any], stage: int) -> list[Any]:
+        total = list(total)
+        for n in range(tiles):
+            w = fx.generic_load(lds + (stage * stage_size + n * FRAGMENT + lane * LANE), count=LANE)
+            for i in range(row_tiles):
+                total[i * tiles + n] = mfma_step(w, rows[i], total[i * tiles + n], plan.mfma_k)
+        return total
+
+    return send, load, keep, multiply

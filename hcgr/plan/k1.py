@@ -2,19 +2,15 @@
 
 All paths share one tile: a wave owns ``16 * row_tiles`` token rows, and K advances by :data:`STEP` columns a
 matrix-instruction step. Plans carry what differs between architectures (``mfma_k``, ``dma_bytes``), so that a
-plan alone determines a kernel; ``*_problems`` tell which limit of an architecture a plan breaks.
+plan alone determines a kernel; :mod:`hcgr.plan.k1_limits` tells which limit of an architecture a plan breaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
-from hcgr.arch import WAVE_LANES, Arch
+from hcgr.arch import WAVE_LANES
 from hcgr.plan.combine import LANE_COLUMNS, MAX_GRID_ITEMS, MAX_LANES, WAVE_COLUMNS
-from hcgr.requirements import Problem
 
 #: Rows and columns of the matrix instruction's tile.
 TILE = 16
@@ -24,10 +20,8 @@ STEP = 4 * LANE_COLUMNS
 PAIR = 2 * STEP
 #: Bytes of one 16 x STEP fragment of bf16.
 FRAGMENT_BYTES = TILE * STEP * 2
-#: SIMDs of a compute unit (CDNA3 and CDNA4 ISA manuals, "compute unit").
-SIMDS = 4
-#: Vector registers a fused or split-K wave needs beside its accumulators: compiled builds take up to this many.
-WORKING_VGPRS = 76
+#: Lanes of a reduce workgroup: four waves, each lane eight columns of every partial.
+REDUCE_LANES = 256
 
 
 @dataclass(frozen=True)
@@ -130,10 +124,6 @@ class K1FusedPlan:
         return tiles * self.column_tiles * (self.hc * self.hs // self.mfma_k)
 
 
-#: Lanes of a reduce workgroup: four waves, enough to keep a compute unit's memory queue full at eight columns.
-REDUCE_LANES = 256
-
-
 @dataclass(frozen=True)
 class K1ReducePlan:
     """Partials to packed.
@@ -155,3 +145,163 @@ class K1ReducePlan:
     def workgroups(self, tokens: int) -> int:
         """Workgroups of a launch over `tokens` rows."""
         return -(-tokens * (self.n_pad // LANE_COLUMNS) // REDUCE_LANES)
+
+
+@dataclass(frozen=True)
+class K1NormPlan:
+    """COMBINE, rrms and optionally xn, a workgroup a token row.
+
+    Attributes:
+        hc: Residual streams.
+        hs: Width of one stream, a multiple of :data:`WAVE_COLUMNS`.
+        combine: Whether block_output is added first.
+        store_xn: Whether the normalised rows are written.
+        norm_f32: Whether norm_weight is float32 rather than bf16 (read only with `store_xn`).
+        norm_full: Whether norm_weight is [HC*HS] rather than [HS].
+    """
+
+    hc: int
+    hs: int
+    combine: bool = True
+    store_xn: bool = False
+    norm_f32: bool = False
+    norm_full: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a workgroup: the largest whole number of waves that divides the row, up to MAX_LANES."""
+        waves = self.hs // WAVE_COLUMNS
+        return WAVE_LANES * max(n for n in range(1, MAX_LANES // WAVE_LANES + 1) if waves % n == 0)
+
+    @property
+    def column_tiles(self) -> int:
+        """Eight-column vectors that a lane owns in one stream."""
+        return self.hs // (self.lanes * LANE_COLUMNS)
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows."""
+        return tokens
+
+
+@dataclass(frozen=True)
+class K1SplitKPlan:
+    """The GEMM of an unfolded weight over stored R2: xn is rebuilt in registers, K is split over workgroups.
+
+    Attributes:
+        norm_f32: Whether norm_weight is float32 rather than bf16.
+        norm_full: Whether norm_weight is [HC*HS] rather than [HS].
+        hc, hs, n_pad, splits, row_tiles, waves, mfma_k, dma_bytes: As for :class:`K1FusedPlan`.
+    """
+
+    hc: int
+    hs: int
+    n_pad: int
+    splits: int = 1
+    row_tiles: int = 1
+    waves: int = 4
+    mfma_k: int = 16
+    dma_bytes: int = 0
+    norm_f32: bool = False
+    norm_full: bool = False
+
+    @property
+    def tile(self) -> K1FusedPlan:
+        """The fused plan of the same tile, whose geometry this shares."""
+        return K1FusedPlan(
+            self.hc,
+            self.hs,
+            self.n_pad,
+            True,
+            self.splits,
+            self.row_tiles,
+            self.waves,
+            self.mfma_k,
+            self.dma_bytes,
+        )
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows."""
+        return self.tile.workgroups(tokens)
+
+
+@dataclass(frozen=True)
+class K1DecoupledPlan:
+    """The GEMM of stored rows, both operands by asynchronous loads to LDS, `stages` steps deep.
+
+    Attributes:
+        hc: Residual streams.
+        hs: Width of one stream.
+        n_pad: Rows of the merged weight, a multiple of :data:`TILE`.
+        folded: Whether rows are R2 and rrms scales each stream's sum; else rows are xn.
+        stages: LDS stages, at least 2.
+        column_groups: Workgroups across packed's columns; each reads the rows again.
+        row_tiles: 16-row tiles of a wave.
+        waves: Waves of a workgroup.
+        mfma_k: K of the matrix instruction.
+        dma_bytes: Bytes a lane of one LDS-DMA, 4 or 16.
+    """
+
+    hc: int
+    hs: int
+    n_pad: int
+    folded: bool = True
+    stages: int = 2
+    column_groups: int = 1
+    row_tiles: int = 1
+    waves: int = 4
+    mfma_k: int = 16
+    dma_bytes: int = 4
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a workgroup."""
+        return self.waves * WAVE_LANES
+
+    @property
+    def rows(self) -> int:
+        """Token rows of a workgroup."""
+        return TILE * self.row_tiles * self.waves
+
+    @property
+    def column_tiles(self) -> int:
+        """16-column tiles of a workgroup."""
+        return self.n_pad // TILE // self.column_groups
+
+    @property
+    def slots(self) -> int:
+        """Weight fragments that each wave fetches for a step; the last may be padding."""
+        return -(-self.column_tiles // self.waves)
+
+    @property
+    def stage_fragments(self) -> int:
+        """Fragments of one stage: each wave's own rows, then the weight with its padding."""
+        return self.waves * (self.row_tiles + self.slots)
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of a workgroup."""
+        return self.stages * self.stage_fragments * FRAGMENT_BYTES
+
+    @property
+    def loads_per_stage(self) -> int:
+        """LDS-DMA instructions that each wave issues for a step."""
+        return (self.row_tiles + self.slots) * (FRAGMENT_BYTES // WAVE_LANES // self.dma_bytes)
+
+    @property
+    def pending_loads(self) -> int:
+        """The ``vmcnt`` of the loop's wait: every stage behind the one about to be used may be in flight."""
+        return (self.stages - 2) * self.loads_per_stage
+
+    @property
+    def accumulator_vgprs(self) -> int:
+        """Registers of the accumulators, as for the fused plan."""
+        return 4 * self.row_tiles * self.column_tiles * (2 if self.folded else 1)
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows, along grid x, column groups fastest."""
+        return -(-tokens // self.rows) * self.column_groups
+
+    def mfmas(self, tokens: int) -> int:
+        """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
+        tiles = -(-tokens // self.rows) * self.rows // TILE
+        return tiles * (self.n_pad // TILE) * (self.hc * self.hs // self.mfma_k)

@@ -20,10 +20,13 @@ RANK_BLOCK = 32
 RANK_UNIT = 8
 #: Largest r: the weight fragments of a wave, r/4 registers a lane, stay within half of a lane's 256.
 MAX_RANK = 512
-#: A tile of 32 columns for HC streams must leave whole 128-byte lines to each workgroup of a large launch.
+#: Registers a lane that weight fragments (r/4) and sums over streams (block_rows/2) may take together; about
+#: 105 more go to operands, results and addresses, and eight waves of a workgroup have 256 each.
+MAX_HELD = 144
+#: Heights of a block of rows, tallest first.
 BLOCK_ROWS = (128, 64, 32, 16)
-#: Waves of a workgroup.
-WAVE_CHOICES = (8, 4, 2)
+#: Most waves of a workgroup.
+MAX_WAVES = 8
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,11 @@ class K2Plan:
         return self.hs // (self.block_columns * self.passes)
 
     @cached_property
+    def held_registers(self) -> int:
+        """Registers a lane that a wave holds throughout: weight fragments and sums."""
+        return self.padded_rank // 4 + self.block_rows // 2
+
+    @cached_property
     def exchange_bytes(self) -> int:
         """LDS in which the groups of stream waves meet; the first group keeps its own sums."""
         return (self.stream_waves - 1) * self.block_rows * self.block_columns * 4
@@ -112,18 +120,20 @@ class K2Plan:
 
     def problems(self, arch: Arch) -> Iterator[str]:
         """Why this plan cannot be built for `arch`; nothing if it can."""
-        if self.hc % self.stream_waves:
+        if self.stream_waves < 1 or self.hc % self.stream_waves:
             yield f"stream_waves must divide hc={self.hc}, got {self.stream_waves}"
         if not 0 < self.rank <= MAX_RANK or self.rank % RANK_UNIT:
             yield f"rank must be a multiple of {RANK_UNIT} up to {MAX_RANK}, got {self.rank}"
         if self.block_rows not in BLOCK_ROWS:
             yield f"block_rows must be one of {BLOCK_ROWS}, got {self.block_rows}"
-        if not 0 < self.lanes <= 512:
-            yield f"a workgroup must have at most 8 waves, got {self.waves}"
+        if not 0 < self.waves <= MAX_WAVES:
+            yield f"a workgroup must have 1 to {MAX_WAVES} waves, got {self.waves}"
         if self.hs % (self.block_columns * self.passes):
             yield f"hs={self.hs} must be a multiple of {self.block_columns} columns x {self.passes} passes"
         if self.stream_waves > 1 and self.passes > 1:
             yield f"stream_waves above 1 must come with passes=1, got passes={self.passes}"
+        if self.held_registers > MAX_HELD:
+            yield f"r/4 + block_rows/2 must be at most {MAX_HELD} registers, got {self.held_registers}"
         if self.lds_bytes > arch.lds_bytes:
             yield f"LDS must be at most {arch.lds_bytes} bytes on {arch.name}, got {self.lds_bytes}"
 
@@ -180,16 +190,10 @@ def plan_k2(
         plan
         for rows, column_waves, stream_waves, passes in _shapes(hc, hs)
         if not (whole_tiles and tokens % rows)
-        for plan in [
-            K2Plan(
-                hc, hs, rank, rows, column_waves, stream_waves, passes, full_norm, norm_f32, activated
-            )
-        ]
+        for plan in [K2Plan(hc, hs, rank, rows, column_waves, stream_waves, passes, full_norm, norm_f32, activated)]
         if not any(plan.problems(arch))
     ]
     if not plans:
-        raise ValueError(
-            f"K2 needs a row count that one of its tile heights {BLOCK_ROWS} divides, got {tokens} rows"
-        )
+        raise ValueError(f"K2 needs a row count that one of its tile heights {BLOCK_ROWS} divides, got {tokens} rows")
     full = (plan for plan in plans if plan.workgroups(tokens) >= cus)
     return next(full, max(plans, key=lambda plan: plan.workgroups(tokens)))

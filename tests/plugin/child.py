@@ -80,7 +80,7 @@ def record() -> dict[str, Any]:
         "names": re.findall(r"^ {8}\.name: +(\w+)$", asm, re.MULTILINE),
         "lines": sorted({int(n) for n in re.findall(r"^\t\.loc\t\d+ (\d+)", asm, re.MULTILINE)}),
         "file": re.findall(r'^\t\.file\t\d+ .*"([^"]+)"$', asm, re.MULTILINE),
-        "guard_line": kernels.line_of("if i < n:"),
+        "guard_line": kernels.line_of("# guard of scale"),
         "store_line": kernels.line_of("source[i] * factor"),
         "outside": len(live_arguments()),
     }

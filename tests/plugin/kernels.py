@@ -19,7 +19,7 @@ OVER_LDS = 50000  # float32 elements: more than either architecture's LDS
 @flyc.kernel
 def scale_kernel(source: fx.Tensor, target: fx.Pointer, n: fx.Int32, factor: fx.Float32):
     i = fx.block_idx.x * THREADS + fx.thread_idx.x
-    if i < n:
+    if i < n:  # guard of scale
         fx.generic_store(target + i, source[i] * factor)
 
 

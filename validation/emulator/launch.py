@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,8 @@ from .errors import DeadlockError, KernelFault
 from .findings import Finding, FindingLog
 from .machine.bind import Step, bind
 from .machine.engine import Chunk, Outcome
+from .machine.in_flight import attach, instrument
+from .machine.options import DEFAULT, XCDS, MachineOptions
 from .machine.waves import BindContext, FloatMode, Identity, Waves
 from .memory.hierarchy import MemoryPort
 from .memory.space import AddressSpace, Allocation
@@ -66,6 +68,11 @@ def launch(
     checks: Sequence[str] = ("memcheck",),
     workgroups: Iterable[Dim3] | None = None,
     declared_clamps: Collection[str] = (),
+    completion: str = "earliest",
+    memory: str = "flat",
+    lds_dma: str = "in-order",
+    xcds: int = XCDS,
+    cus_per_xcd: int | None = None,
 ) -> LaunchResult:
     """Execute one kernel of amdgcn assembly text (FlyDSL ISA, Triton ``asm["amdgcn"]``).
 
@@ -78,6 +85,7 @@ def launch(
     workgroups: which workgroups run (coordinates); default all.
     declared_clamps: source places (``file.py:12``, ``file.py``) that rely on a buffer descriptor's range check; elsewhere
         memcheck reports a clamped lane.
+    completion, memory, lds_dma, xcds, cus_per_xcd: which legal behaviour of the hardware (``machine/options.py``).
 
     Returns LaunchResult with the findings. Raises AsmError, UnsupportedError, TypeError (arguments), KernelFault,
     DeadlockError.
@@ -91,8 +99,9 @@ def launch(
     size, shape = _dim3(grid, "grid"), _dim3(block, "block")
     kernarg = pack_kernarg(target, args, size, shape, dynamic_lds)
     return execute(
-        program, target, size, shape, kernarg, dynamic_lds, space, checks, workgroups, declared_clamps
-    )
+        program, target, size, shape, kernarg, dynamic_lds, space, checks, workgroups, declared_clamps,
+        MachineOptions(completion, memory, lds_dma, xcds, cus_per_xcd),
+    )  # fmt: skip
 
 
 def _dim3(value: Sequence[int], name: str) -> Dim3:
@@ -108,12 +117,13 @@ class Launch:
     def __init__(
         self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int,
         space: AddressSpace, checks: Sequence[str], declared_clamps: Collection[str] = (),
+        options: MachineOptions = DEFAULT,
     ) -> None:  # fmt: skip
         unknown = sorted(set(checks) - set(CHECKS))
         if unknown:
             raise ValueError(f"unknown check {', '.join(unknown)}; there are {', '.join(sorted(CHECKS))}")
         self.program, self.kernel, self.grid, self.block, self.space = program, kernel, grid, block, space
-        self.checks = tuple(checks)
+        self.checks, self.options = tuple(checks), options
         threads = block[0] * block[1] * block[2]
         self.waves_per_group = -(-threads // WAVE)
         self.tail_lanes = threads % WAVE
@@ -137,12 +147,13 @@ class Launch:
         self.space.remove(self._hidden_allocation)
 
     def steps_for(self, mode: FloatMode) -> Sequence[Step]:
-        key = (mode, self.vgprs, self.image.base)
+        wrap = instrument(self.options, self.checks)
+        key = (mode, self.vgprs, self.image.base, wrap)
         if key not in self.program.bound:
             context = BindContext(
                 self.program.arch, mode, self.vgprs, self.program.labels, self.image.symbol_address, self.image.base
             )
-            self.program.bound[key] = LazySteps(self.program, context)
+            self.program.bound[key] = LazySteps(self.program, context, wrap)
         return self.program.bound[key]
 
     def chunk(self, groups: Sequence[Dim3]) -> Chunk:
@@ -167,6 +178,7 @@ class Launch:
             last = ident.wave == per - 1
             w.S[126:128, last] = np.array([[x] for x in _tail(self.tail_lanes)], np.uint32)
             w.sync_exec()
+        attach(w, self.options, self.checks, self.program)
         return Chunk(w, self.steps_for, self.kernel.entry, self.hits)
 
 
@@ -178,8 +190,8 @@ def _tail(lanes: int) -> tuple[int, int]:
 class LazySteps(Sequence[Step]):
     """Steps bound at first execution: code that never runs may hold what the tables do not know."""
 
-    def __init__(self, program: Program, context: BindContext) -> None:
-        self.program, self.context = program, context
+    def __init__(self, program: Program, context: BindContext, wrap: Callable[[Step, BindContext], Step] | None) -> None:
+        self.program, self.context, self.wrap = program, context, wrap
         self.steps: list[Step | None] = [None] * len(program.instructions)
 
     def __len__(self) -> int:
@@ -188,7 +200,8 @@ class LazySteps(Sequence[Step]):
     def __getitem__(self, index: Any) -> Any:
         step = self.steps[index]
         if step is None:
-            step = self.steps[index] = bind(self.program.instructions[index], self.context)
+            step = bind(self.program.instructions[index], self.context)
+            step = self.steps[index] = step if self.wrap is None else self.wrap(step, self.context)
         return step
 
 
@@ -204,9 +217,10 @@ def register_counts(kernel: Kernel) -> tuple[int, int]:
 def execute(
     program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int, space: AddressSpace,
     checks: Sequence[str], workgroups: Iterable[Dim3] | None, declared_clamps: Collection[str] = (),
+    options: MachineOptions = DEFAULT,
 ) -> LaunchResult:  # fmt: skip
     """Run a launch whose kernarg segment is packed already."""
-    run = Launch(program, kernel, grid, block, kernarg, dynamic_lds, space, checks, declared_clamps)
+    run = Launch(program, kernel, grid, block, kernarg, dynamic_lds, space, checks, declared_clamps, options)
     everything = ((x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0]))
     chosen = iter(everything if workgroups is None else workgroups)
     try:

@@ -14,6 +14,7 @@ from typing import Any
 from .abi import Dim3, hidden_values
 from .errors import AsmError, EmulatorError
 from .launch import LaunchResult, execute, parse_cached
+from .machine.options import DEFAULT, MachineOptions
 from .memory.space import AddressSpace, Allocation
 from .program import Kernel
 
@@ -31,6 +32,7 @@ class Session:
     space: AddressSpace = field(default_factory=AddressSpace)
     workgroups: Workgroups = None
     declared_clamps: tuple[str, ...] = ()
+    options: MachineOptions = DEFAULT
     launches: list[LaunchResult] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -58,15 +60,19 @@ def emulate(
     space: AddressSpace | None = None,
     workgroups: Workgroups = None,
     declared_clamps: Sequence[str] = (),
+    **options: Any,
 ) -> Iterator[Session]:
     """Run the launches of the enclosed code (of every thread) under ``checks`` and collect their results.
 
     arch: refuse code compiled for another architecture. space: allocations that kernels may touch besides live torch
     tensors whose memory their arguments point into. workgroups: which workgroups run: coordinates, or a function of
     (kernel name, grid); default all. declared_clamps: source places (``file.py:12``, ``file.py``) that rely on the range
-    check of a buffer descriptor; elsewhere an access that it clamps is a finding.
+    check of a buffer descriptor; elsewhere an access that it clamps is a finding. options: fields of ``MachineOptions``
+    (completion, memory, lds_dma, xcds, cus_per_xcd).
     """
-    session = Session(arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps))
+    session = Session(
+        arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps), MachineOptions(**options)
+    )
     _stack.append(session)
     try:
         yield session
@@ -99,7 +105,7 @@ def launch_raw(
         try:
             result = execute(
                 program, target, grid, block, kernarg, dynamic_lds, session.space, session.checks,
-                session.chosen(kernel, grid), session.declared_clamps,
+                session.chosen(kernel, grid), session.declared_clamps, session.options,
             )  # fmt: skip
         finally:
             for allocation in borrowed:

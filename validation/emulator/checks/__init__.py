@@ -13,6 +13,7 @@ from .initcheck import InitCheck
 CHECKS = {
     "memcheck": "every address inside an allocation, LDS and scratch bounds, use after free, undeclared clamps",
     "initcheck": "reads of bytes that nobody wrote, in global memory and LDS",
+    "waits": "registers and LDS bytes touched while a memory operation that an s_waitcnt should have retired is in flight",
     "counts": "bytes, 128-byte lines, LDS bytes and bank conflicts",
 }
 

@@ -15,12 +15,13 @@ from .bind_dot import bind_dot, bind_dot_accumulate, bind_mix
 from .bind_ds import bind_ds, bind_ds_count, bind_ds_lane, bind_ds_two
 from .bind_ds_lanes import bind_ds_permute, bind_ds_swizzle, bind_ds_transpose
 from .bind_flat import bind_flat
-from .bind_mfma import bind_mfma
+from .bind_mfma import bind_mfma, bind_mfma_f8f6f4
 from .bind_mubuf import bind_cache, bind_mubuf
 from .bind_packed import bind_packed16, bind_packed32, bind_packed_move
 from .bind_salu import bind_salu
 from .bind_small_float import bind_byte_convert, bind_small_float
 from .bind_smem import bind_smem
+from .bind_smfmac import bind_smfmac
 from .bind_valu import bind_valu
 from .hwreg import bind_clock, bind_getpc, bind_getreg, bind_movrel, bind_trap
 from .waves import BindContext
@@ -54,6 +55,8 @@ BINDERS: dict[str, Binder] = {
     "ds_permute": bind_ds_permute,
     "ds_transpose": bind_ds_transpose,
     "mfma": bind_mfma,
+    "mfma_f8f6f4": bind_mfma_f8f6f4,
+    "smfmac": bind_smfmac,
     "getreg": bind_getreg,
     "getpc": bind_getpc,
     "clock": bind_clock,

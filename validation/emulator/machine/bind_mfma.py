@@ -1,4 +1,7 @@
-"""Binder of MFMA instructions. They ignore EXEC: every lane takes part (CDNA3 ISA, "Matrix Arithmetic Instructions")."""
+"""Binder of MFMA instructions.
+
+They ignore EXEC: every lane takes part (CDNA3 ISA, "Matrix Arithmetic Instructions").
+"""
 
 from __future__ import annotations
 
@@ -6,67 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AsmError
+from ..errors import UnsupportedError
 from ..isa.entry import Entry
 from ..numerics import fma
-from ..numerics.dot import Fragment, fragment, sum_of_products
-from ..program.operands import Operand
+from ..numerics.dot import Fragment
 from ..program.program import Instruction
-from .fetch import operand_count, register_number, reject_modifiers
-from .matrix_layout import (
-    accumulator_to_registers,
-    broadcast_blocks,
-    decoder,
-    permute_lanes,
-    registers_to_accumulator,
-    result_registers,
-    to_matrix,
-)
-from .types import TYPES, constant_bits
+from .fetch import operand_count, reject_modifiers
+from .matrix_layout import accumulator_to_registers, broadcast_blocks, registers_to_accumulator
+from .matrix_operands import Accumulator, BlockScale, MatrixSource
 from .waves import BindContext, Waves
 
-_DTYPE = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
-_CACHED_FRAGMENTS = 64
-
-
-class _Source:
-    """A or B operand: registers, decoder and matrix shape; unpacked values are reused while the registers stand."""
-
-    def __init__(self, inst: Instruction, operand: Operand, kind: str, entry: Entry, ctx: BindContext, blgp: int) -> None:
-        per_dword, self.bits, self.decode = decoder(kind, ctx.arch)
-        o = entry.options
-        self.size, self.depth, self.blocks = o["size"], o["depth"], o["blocks"]
-        elements = self.depth * self.size * self.blocks // 64
-        self.count = max(1, int(elements / per_dword))
-        if operand.kind not in ("v", "a") or operand.count != self.count:
-            raise AsmError(f"{inst.mnemonic} takes {self.count} registers, got {operand}", inst.line_number, inst.text)
-        self.first = register_number(operand, ctx)
-        self.blgp = blgp
-        self.wide = kind == "f64"
-        self.key = (self.first, kind, self.size, self.depth, self.blocks, blgp)
-
-    def words(self, w: Waves) -> Any:
-        block = w.V[self.first : self.first + self.count]
-        return block if w.sel is None else block[:, w.sel]
-
-    def matrix(self, w: Waves) -> Any:
-        """[n, blocks, depth, size] in the decoded dtype."""
-        return to_matrix(self.decode(permute_lanes(self.words(w), self.blgp)), self.size, self.depth, self.blocks,
-                         self.wide)
-
-    def fragment(self, w: Waves) -> Fragment:
-        """[n * blocks, depth, size] with exponent spans."""
-        words = self.words(w)
-        cache = w.extra.setdefault("fragments", {})
-        known = cache.get(self.key)
-        if known is not None and known[0].shape == words.shape and np.array_equal(known[0], words):
-            return known[1]
-        matrix = self.matrix(w)
-        built = fragment(matrix.reshape(-1, self.depth, self.size), self.bits)
-        if len(cache) >= _CACHED_FRAGMENTS:
-            cache.clear()
-        cache[self.key] = (np.array(words), built)
-        return built
+_FLOATS = ("f16", "bf16", "fp8", "bf8", "xf32")
+_F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")
 
 
 def bind_mfma(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
@@ -74,27 +28,76 @@ def bind_mfma(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     reject_modifiers(inst, {"cbsz", "abid", "blgp", "neg"})
     operand_count(inst, 4)
     o = entry.options
-    cbsz, abid = int(inst.modifiers.get("cbsz", 0)), int(inst.modifiers.get("abid", 0))
-    blgp = 0 if o["result"] == "f64" else int(inst.modifiers.get("blgp", 0))
-    signs = _f64_signs(inst) if o["result"] == "f64" else (0, 0, 0)
+    shape = (o["size"], o["depth"], o["blocks"])
+    cbsz, abid = _broadcast_modifiers(inst, o["blocks"])
+    is_f64 = o["result"] == "f64"
+    if "neg" in inst.modifiers and not is_f64:
+        raise UnsupportedError(f"modifier neg on {inst.mnemonic}", inst.line_number, inst.text)
+    blgp = 0 if is_f64 else int(inst.modifiers.get("blgp", 0))
     dst, a_operand, b_operand, c_operand = inst.operands
-    a = _Source(inst, a_operand, o["a"], entry, ctx, 0)
-    b = _Source(inst, b_operand, o["b"], entry, ctx, blgp)
-    accumulator = _Accumulator(inst, entry, dst, c_operand, ctx)
-    size, blocks = o["size"], o["blocks"]
+    blas = o["a"] in (*_FLOATS, "i8")
+    a = MatrixSource(inst, a_operand, o["a"], shape, ctx, rearranged=blas)
+    b = MatrixSource(inst, b_operand, o["b"], shape, ctx, blgp)
+    accumulator = Accumulator(inst, entry, dst, c_operand, ctx)
+    if o["a"] == "i8":
+        return _integer_step(a, b, accumulator, cbsz, abid)
+    if blas:
+        return _float_step(a, b, accumulator, cbsz, abid)
+    return _sequential_step(a, b, accumulator, cbsz, abid, _f64_signs(inst) if is_f64 else (0, 0, 0))
 
-    def floats(w: Waves) -> None:
+
+def _broadcast_modifiers(inst: Instruction, blocks: int) -> tuple[int, int]:
+    cbsz, abid = int(inst.modifiers.get("cbsz", 0)), int(inst.modifiers.get("abid", 0))
+    if (1 << cbsz) > blocks or abid >= (1 << cbsz):
+        raise UnsupportedError(f"cbsz:{cbsz} abid:{abid} with {blocks} blocks", inst.line_number, inst.text)
+    return cbsz, abid
+
+
+def _float_step(a: MatrixSource, b: MatrixSource, accumulator: Accumulator, cbsz: int = 0, abid: int = 0) -> Any:
+    def step(w: Waves) -> None:
         fa, fb = a.fragment(w), b.fragment(w)
         if cbsz:
-            fa = _broadcast(fa, blocks, cbsz, abid)
-        product = sum_of_products(fa, fb).reshape(w.n, blocks, size, size)
-        accumulator.add(w, product)
+            fa = _exchanged(fa, a.blocks, cbsz, abid)
+        accumulator.multiply_add(w, fa, fb)
 
-    def in_order(w: Waves) -> None:
-        x, y = broadcast_blocks(a.matrix(w), cbsz, abid), b.matrix(w)
-        accumulator.fold(w, x if not signs[0] else -x, y if not signs[1] else -y, bool(signs[2]))
+    return step
 
-    return floats if o["a"] in ("f16", "bf16", "fp8", "bf8", "xf32") else in_order
+
+def _exchanged(f: Fragment, blocks: int, cbsz: int, abid: int) -> Fragment:
+    def spread(x: Any) -> Any:
+        return broadcast_blocks(x.reshape(-1, blocks, *x.shape[1:]), cbsz, abid).reshape(x.shape)
+
+    return Fragment(spread(f.values), spread(f.reach), f.ascending)
+
+
+def _integer_step(a: MatrixSource, b: MatrixSource, accumulator: Accumulator, cbsz: int, abid: int) -> Any:
+    """Sums of products of bytes are far below 2**53: float64 holds them in any order of adding."""
+
+    def step(w: Waves) -> None:
+        fa, fb = a.fragment(w), b.fragment(w)
+        x = broadcast_blocks(fa.values.reshape(w.n, a.blocks, a.depth, a.size), cbsz, abid).reshape(fa.values.shape)
+        accumulator.add_integers(w, np.matmul(x.transpose(0, 2, 1), fb.values).astype(np.int32))
+
+    return step
+
+
+def _sequential_step(
+    a: MatrixSource, b: MatrixSource, accumulator: Accumulator, cbsz: int, abid: int, signs: tuple[int, int, int]
+) -> Any:
+    """D = C + a0 b0, + a1 b1, ..., fused and rounded to the result's type at each step (f32, f64)."""
+    wide = accumulator.wide
+    fused = fma.fma64 if wide else fma.fma32
+
+    def step(w: Waves) -> None:
+        x = broadcast_blocks(a.matrix(w, accumulator.dtype), cbsz, abid)
+        y = b.matrix(w, accumulator.dtype)
+        total: Any = registers_to_accumulator(accumulator.values(w), a.size, a.blocks, wide)
+        x, y, total = (-v if sign else v for v, sign in zip((x, y, total), signs, strict=True))
+        for k in range(a.depth):
+            total = fused(x[:, :, k, :, None], y[:, :, k, None, :], total)
+        accumulator.put(w, accumulator_to_registers(total, wide))
+
+    return step
 
 
 def _f64_signs(inst: Instruction) -> tuple[int, int, int]:
@@ -106,77 +109,29 @@ def _f64_signs(inst: Instruction) -> tuple[int, int, int]:
     return code & 1, code >> 1 & 1, code >> 2 & 1
 
 
-def _broadcast(f: Fragment, blocks: int, cbsz: int, abid: int) -> Fragment:
-    def spread(x: Any) -> Any:
-        return broadcast_blocks(x.reshape(-1, blocks, *x.shape[1:]), cbsz, abid).reshape(x.shape)
+def bind_mfma_f8f6f4(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
+    """gfx950 ``*_f8f6f4``: cbsz and blgp are the formats of A and B: 0 fp8, 1 bf8, 2 fp6, 3 bf6, 4 fp4.
 
-    return Fragment(spread(f.values), spread(f.top), spread(f.bottom))
-
-
-class _Accumulator:
-    """C operand (registers or a constant) and D registers."""
-
-    def __init__(self, inst: Instruction, entry: Entry, dst: Operand, c: Operand, ctx: BindContext) -> None:
-        o = entry.options
-        self.size, self.blocks, self.dtype = o["size"], o["blocks"], _DTYPE[o["result"]]
-        self.wide = o["result"] == "f64"
-        self.count = result_registers(self.size, self.blocks, self.wide)
-        for operand in (dst, c):
-            if operand.is_register and (operand.kind == "s" or operand.count != self.count):
-                raise AsmError(f"{inst.mnemonic} accumulates in {self.count} registers, got {operand}", inst.line_number,
-                               inst.text)  # fmt: skip
-        self.dst = register_number(dst, ctx)
-        self.source = register_number(c, ctx) if c.is_register else None
-        bits = constant_bits(c, TYPES[o["result"]]) if not c.is_register else 0
-        unsigned = np.uint64(bits) if self.wide else np.uint32(bits & 0xFFFFFFFF)
-        self.constant = unsigned.view(self.dtype)
-
-    def _values(self, w: Waves) -> list[Any]:
-        assert self.source is not None
-        rows = [w.vget(self.source + i) for i in range(self.count)]
-        if not self.wide:
-            return [r.view(self.dtype) for r in rows]
-        return [
-            (lo.astype(np.uint64) | (hi.astype(np.uint64) << np.uint64(32))).view(np.float64)
-            for lo, hi in zip(rows[0::2], rows[1::2])
-        ]
-
-    def _put(self, w: Waves, values: list[Any]) -> None:
-        for i, value in enumerate(values):
-            if self.wide:
-                bits = np.ascontiguousarray(value).view(np.uint64)
-                self._row(w, 2 * i, bits.astype(np.uint32))
-                self._row(w, 2 * i + 1, (bits >> np.uint64(32)).astype(np.uint32))
-            else:
-                self._row(w, i, np.asarray(value, self.dtype).view(np.uint32))
-
-    def _row(self, w: Waves, i: int, bits: Any) -> None:
-        if w.sel is None:
-            w.V[self.dst + i] = bits
-        else:
-            w.V[self.dst + i, w.sel] = bits
-
-    def add(self, w: Waves, product: Any) -> None:
-        """D = round32(C + product), product float64 [n, blocks, size, size]."""
-        parts = accumulator_to_registers(product)
-        if self.source is None:
-            self._put(w, [(p + np.float64(self.constant)).astype(np.float32) for p in parts])
-        else:
-            self._put(w, [(p + c).astype(np.float32) for p, c in zip(parts, self._values(w))])
-
-    def fold(self, w: Waves, a: Any, b: Any, negate_c: bool) -> None:
-        """D = C + a0 b0, + a1 b1, ... one rounding each (f32, f64), or wrapped integers."""
-        n = a.shape[0]
-        if self.source is None:
-            total: Any = np.full((n, self.blocks, self.size, self.size), self.constant, self.dtype)
-        else:
-            total = registers_to_accumulator(self._values(w), self.size, self.blocks, self.wide)
-        if negate_c:
-            total = -total
-        for k in range(a.shape[2]):
-            x, y = a[:, :, k, :, None], b[:, :, k, None, :]
-            if self.dtype is np.int32:
-                total = total + x * y
-            else:
-                total = fma.fma64(x, y, total) if self.wide else fma.fma32(x, y, total)
-        self._put(w, accumulator_to_registers(total, self.wide))
+    Options: size, depth, blocks, result; ``scaled``: two more operands hold E8M0 scales of A and B, one for each row
+    and 32 k; op_sel is the low and op_sel_hi the high bit of the byte taken (both 0 when left out, as LLVM encodes it).
+    """
+    o = entry.options
+    scaled = o["scaled"]
+    reject_modifiers(inst, {"cbsz", "blgp", "op_sel", "op_sel_hi"} if scaled else {"cbsz", "blgp"})
+    operand_count(inst, 6 if scaled else 4)
+    formats = [int(inst.modifiers.get(name, 0)) for name in ("cbsz", "blgp")]
+    for name, code in zip(("cbsz", "blgp"), formats, strict=True):
+        if code >= len(_F8F6F4):
+            raise UnsupportedError(f"{name}:{code} is no format; 0 to 4 are {', '.join(_F8F6F4)}", inst.line_number,
+                                   inst.text)  # fmt: skip
+    dst, a_operand, b_operand, c_operand, *scale_operands = inst.operands
+    scales: list[BlockScale | None] = [None, None]
+    if scaled:
+        low, high = ((*inst.modifiers.get(name, ()), 0, 0, 0) for name in ("op_sel", "op_sel_hi"))
+        if low[2] or high[2]:
+            raise UnsupportedError("op_sel of the accumulator", inst.line_number, inst.text)
+        scales = [BlockScale(inst, s, low[i] + 2 * high[i], ctx) for i, s in enumerate(scale_operands)]
+    shape = (o["size"], o["depth"], 1)
+    a = MatrixSource(inst, a_operand, f"f8f6f4:{formats[0]}", shape, ctx, rearranged=True, scale=scales[0])
+    b = MatrixSource(inst, b_operand, f"f8f6f4:{formats[1]}", shape, ctx, scale=scales[1])
+    return _float_step(a, b, Accumulator(inst, entry, dst, c_operand, ctx))

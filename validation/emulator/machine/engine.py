@@ -67,6 +67,8 @@ class Chunk:
             self.w.select(None if len(sel) == self.w.count else sel)
             self._use_mode(int(self.key[sel[0]]))
             if not self._group(pc, limit):
+                if self.w.in_flight is not None:
+                    self.w.in_flight.settle()
                 return Outcome.YIELDED
 
     def _pick(self, live: Any) -> tuple[int, Any, int]:
@@ -130,6 +132,7 @@ class Chunk:
                         return going or (not self.alone and self.idle < 2 * PATIENCE)
                 pc = target
             elif control in ("wait", "yield", "nop"):
+                step.run(w)
                 pc += 1
             elif control == "barrier":
                 step.run(w)
@@ -141,6 +144,7 @@ class Chunk:
                 self._arrive()
                 return True
             elif control == "end":
+                step.run(w)
                 self.idle = 0
                 if w.sel is None:
                     self.state[:] = DONE

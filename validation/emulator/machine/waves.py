@@ -24,7 +24,7 @@ ALL_ONES = 0xFFFFFFFFFFFFFFFF
 
 def pack_lanes(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """bool [n, 64] -> uint64 [n], lane i in bit i."""
-    return np.packbits(mask, axis=1, bitorder="little").view(np.uint64)[:, 0]
+    return np.packbits(np.ascontiguousarray(mask), bitorder="little").view(np.uint64)
 
 
 def unpack_lanes(bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -68,7 +68,7 @@ class Waves:
     """
 
     __slots__ = (
-        "S", "S64", "V", "VF", "_em_bits", "_em_bits_of", "agpr_base", "count", "em", "exec_mask", "extra", "full", "ident", "mode", "n", "pc",
+        "S", "S64", "V", "VF", "_em_bits", "_em_bits_of", "agpr_base", "count", "em", "exec_mask", "extra", "full", "ident", "in_flight", "mode", "n", "pc",
         "port", "scc", "sel",
     )  # fmt: skip
 
@@ -89,6 +89,8 @@ class Waves:
         self.mode = mode
         self.port = port
         self.extra: dict[str, Any] = {}
+        #: memory operations issued and not yet retired, where the launch models them (machine/in_flight.py)
+        self.in_flight: Any = None
         self.sel: NDArray[np.intp] | None = None
         self.em = self.exec_mask
         self.full = True

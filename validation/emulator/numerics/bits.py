@@ -140,9 +140,10 @@ def settle_nans(result: Array, *operands: Array) -> Array:
     may be of another native format than `result`: the payload is then converted
     by keeping its most significant bits.
     """
-    nan = result != result
-    if not nan.any():
+    top = result.max()  # NaN if any element is; one pass instead of two
+    if top == top:
         return result
+    nan = result != result
     kind = kind_of(result)
     fixed = np.array(result)
     where = np.nonzero(np.atleast_1d(nan))

@@ -1,12 +1,15 @@
 """Matrix products for MFMA, the same bits on every CPU.
 
-Definition: ``D = round32(C + sum over k, in ascending order, of A[k] * B[k])``, products and sum in float64 (products of
-8-, 11- or 3-bit significands are exact there). Silicon sums in groups and truncates in places that no manual states, so
-results agree with it to the usual error bound, not bit for bit.
+Definition: ``D = round32(C + sum over k, in ascending order, of A[k] * B[k])``, products and sum in float64 (products
+of 8-, 11- or 3-bit significands are exact there). Silicon sums in groups and truncates in places that no manual
+states, so results agree with it to the usual error bound, not bit for bit.
 
-BLAS adds in an order of its own, which is harmless exactly where every order gives the same bits: where all products
-and partial sums are exact in float64. That is decided per wave from the operands' exponents; other waves are summed in
-order, element by element.
+BLAS adds in an order of its own. That is harmless
+
+* where all products and partial sums are exact in float64, which the operands' exponents show, and
+* where C plus the sum rounds to the same float32 whatever the order did to the sum, within its error bound.
+
+Matrices for which neither holds are summed in order, element by element.
 """
 
 from __future__ import annotations
@@ -17,53 +20,91 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+F64 = NDArray[np.float64]
 _F64_BITS = 53
-_MAGNITUDE = np.uint32(0x7FFFFFFF)
-_EXPONENT = np.uint32(23)
-_SMALLEST_NORMAL = 1 << 23
-_INFINITY = 0x7F800000
+#: Exponent of operands that hold NaN or infinity: wider than any exact sum.
+_WILD = 1 << 20
+
+
+def reaches(
+    codes: NDArray[Any], mantissa_bits: int, infinity: int, blocks: int = 1, scale: NDArray[np.uint8] | None = None
+) -> NDArray[np.int64]:
+    """How far the exponents of each matrix reach, [n * blocks].
+
+    A reach is the exponent of the largest value minus that of the last significand bit of the smallest one but zero.
+
+    codes: magnitudes of the elements as unsigned integers [x, n, m]; mantissa_bits: width of their lowest field;
+    infinity: codes from here on are no numbers. blocks: the last axis holds that many matrices one after the other.
+    scale: biased exponents [n, lanes] that are added to those of the elements, 255 being NaN.
+    """
+    both = np.empty((2, *codes.shape), codes.dtype)
+    both[0] = codes
+    np.negative(codes, out=both[1])  # wraps: the smallest but zero becomes the largest
+    largest = both.max(axis=1).reshape(2, codes.shape[1] * blocks, -1).max(axis=2)
+    high = largest[0].astype(np.int64)
+    low = np.negative(largest[1]).astype(np.int64)
+    reach = np.maximum(high >> mantissa_bits, 1) - np.maximum(low >> mantissa_bits, 1) + mantissa_bits
+    if scale is not None:
+        top = scale.max(axis=1).astype(np.int64)
+        reach += np.where(top == 255, _WILD, top - scale.min(axis=1))
+    reach[high >= infinity] = _WILD
+    return reach
 
 
 @dataclass(slots=True)
 class Fragment:
-    """An operand of n matrices as float64 [n, K, rows], with the span of its exponents for each.
+    """An operand of n matrices as float64 [n, K, rows].
 
-    ``top``: biased exponent of the largest magnitude; ``bottom``: of the smallest non-zero one, minus its significand
-    bits; a matrix that holds NaN, Inf or a float32 denormal has an infinite span.
+    ``reach``: of the exponents of each matrix (see ``reaches``), ``furthest`` the largest of them. ``ascending``:
+    positions along K in the order of ascending k, None where they already are.
     """
 
-    values: NDArray[np.float64]
-    top: NDArray[np.int64]
-    bottom: NDArray[np.int64]
+    values: F64
+    reach: NDArray[np.int64]
+    ascending: NDArray[np.intp] | None = None
+    furthest: int = 0
+
+    def __post_init__(self) -> None:
+        self.furthest = int(self.reach.max())
+
+    def in_order(self, at: NDArray[np.intp]) -> F64:
+        values = self.values[at]
+        return values if self.ascending is None else values[:, self.ascending]
 
 
-def fragment(values: NDArray[np.float32], significand_bits: int) -> Fragment:
-    """``values``: float32 [n, K, rows], each with at most ``significand_bits`` bits after the leading one."""
-    bits = values.view(np.uint32) & _MAGNITUDE
-    flat = bits.reshape(len(bits), -1)
-    high = flat.max(axis=1)
-    low = (flat - np.uint32(1)).min(axis=1) + np.uint32(1)  # zeros wrap to the top and so do not count
-    low = np.where(high == 0, high, low)
-    top = (high >> _EXPONENT).astype(np.int64)
-    bottom = (low >> _EXPONENT).astype(np.int64) - significand_bits
-    wild = (high >= _INFINITY) | ((low < _SMALLEST_NORMAL) & (low != 0))
-    bottom[wild] = -(1 << 20)
-    return Fragment(values.astype(np.float64), top, bottom)
+def doubtful(a: Fragment, b: Fragment) -> NDArray[np.intp]:
+    """The matrices whose product's bits may depend on the order of adding."""
+    bits = _F64_BITS - 2 - (a.values.shape[1] - 1).bit_length()
+    if a.furthest + b.furthest <= bits:
+        return np.arange(0)
+    return np.flatnonzero(a.reach + b.reach > bits)
 
 
-def sum_of_products(a: Fragment, b: Fragment) -> NDArray[np.float64]:
-    """float64 [n, rows of a, rows of b]: the sum over k in ascending order."""
-    depth = a.values.shape[1]
-    span = (a.top - a.bottom) + (b.top - b.bottom) + 2 + (depth - 1).bit_length()
+def products(a: Fragment, b: Fragment, part: slice, out: F64) -> None:
+    """Sums over k of the matrices ``part`` into ``out`` [n, rows of a, rows of b], in whatever order BLAS adds."""
     with np.errstate(all="ignore"):
-        result = np.matmul(a.values.transpose(0, 2, 1), b.values)
-        wild = np.flatnonzero(span > _F64_BITS)
-        if len(wild):
-            result[wild] = ordered(a.values[wild], b.values[wild])
-    return result
+        np.matmul(a.values[part].transpose(0, 2, 1), b.values[part], out=out)
 
 
-def ordered(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def settle(a: Fragment, b: Fragment, at: NDArray[np.intp], product: F64, c: Any) -> F64:
+    """``product`` of the matrices ``at``, made good for ``round32(c + product)``.
+
+    c: float64, broadcastable to [len(at), rows of a, rows of b]. Two sums of K products in different orders are less
+    than ``K**2 * 2**-52 * max|a| * max|b|`` apart, with the maxima over k.
+    """
+    depth = a.values.shape[1]
+    with np.errstate(all="ignore"):
+        largest_a, largest_b = (np.abs(f.values[at]).max(axis=1) for f in (a, b))
+        margin = largest_a[:, :, None] * largest_b[:, None, :] * (depth * depth * 2.0**-52)
+        low = (c + (product - margin)).astype(np.float32)
+        high = (c + (product + margin)).astype(np.float32)
+        unsettled = np.flatnonzero((low != high).any(axis=(1, 2)))
+        if len(unsettled):
+            product[unsettled] = ordered(a.in_order(at[unsettled]), b.in_order(at[unsettled]))
+    return product
+
+
+def ordered(a: F64, b: F64) -> F64:
     """[n, K, I], [n, K, J] -> [n, I, J], added one k after the other."""
     total: Any = a[:, 0, :, None] * b[:, 0, None, :]
     for k in range(1, a.shape[1]):
