@@ -67,6 +67,18 @@ def one_of(name: str, value: Any, accepted: Sequence[int]) -> Problem | None:
     return Problem(name, f"one of {', '.join(map(str, accepted))}", repr(value))
 
 
+def is_bool(name: str, value: Any) -> Problem | None:
+    """`value` is True or False."""
+    return None if isinstance(value, bool) else Problem(name, "True or False", repr(value))
+
+
+def positive_integer(name: str, value: Any) -> Problem | None:
+    """`value` is an integer above zero; a bool is not an integer here."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return None
+    return Problem(name, "a positive integer", repr(value))
+
+
 def finite_positive(name: str, value: Any) -> Problem | None:
     """`value` is a finite number above zero."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -27,9 +27,7 @@ Rows = Sequence[int] | Tensor | None
 Select = Callable[[Tensor], Tensor]
 
 
-def require(
-    name: str, tensor: Tensor, *shapes: tuple[int, ...], dtypes: tuple[torch.dtype, ...] = ()
-) -> None:
+def require(name: str, tensor: Tensor, *shapes: tuple[int, ...], dtypes: tuple[torch.dtype, ...] = ()) -> None:
     """Raise ValueError, naming what is accepted and what was given, unless the shape and dtype fit."""
     if tuple(tensor.shape) not in shapes:
         raise ValueError(f"{name}: shape must be {' or '.join(map(str, shapes))} (got {tuple(tensor.shape)})")
@@ -113,9 +111,7 @@ def check_combine(
     )
 
 
-def check_rrms(
-    rrms: Tensor, r2: Tensor, eps: float, *, exact_sum: bool = False, rows: Rows = None
-) -> Comparison:
+def check_rrms(rrms: Tensor, r2: Tensor, eps: float, *, exact_sum: bool = False, rows: Rows = None) -> Comparison:
     """rrms [M,HC] float32 against the kernel's own r2.  `exact_sum`: see `oracle.bounds.rrms`."""
     hc = rrms.shape[1]
     m, hs = _wide("r2", r2, hc)
@@ -197,9 +193,7 @@ def check_packed(
             own = bounds.rrms(r2_rows, eps, exact_sum=exact_sum)
             scale, rrms_rel = own.want, bounds.relative(own)
         if fold_w:
-            result = bounds.down_folded(
-                r2_rows, scale, operand, splits=splits, exact_sum=exact_sum, rrms_rel=rrms_rel
-            )
+            result = bounds.down_folded(r2_rows, scale, operand, splits=splits, exact_sum=exact_sum, rrms_rel=rrms_rel)
         else:
             result = bounds.down(
                 r2_rows, scale, norm_weight, operand, splits=splits, exact_sum=exact_sum, rrms_rel=rrms_rel

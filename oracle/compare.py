@@ -143,9 +143,7 @@ class Tally:
         if got.dtype != bound.store:
             raise TypeError(f"{self.name}: output must be {bound.store} (got {got.dtype})")
         if got.shape != bound.want.shape:
-            raise ValueError(
-                f"{self.name}: output must be {tuple(bound.want.shape)} a block (got {tuple(got.shape)})"
-            )
+            raise ValueError(f"{self.name}: output must be {tuple(bound.want.shape)} a block (got {tuple(got.shape)})")
         if got.numel() == 0:
             return
         value, want, delta = got.to(F64), bound.want, bound.delta
@@ -204,9 +202,7 @@ class Tally:
         sample = torch.cat(self.samples) if self.samples else torch.zeros(0)
         at = torch.tensor(PERCENTILES, dtype=sample.dtype) / 100.0
         # "lower" picks an element that occurs: interpolating next to an Inf would give NaN.
-        cuts = (
-            torch.quantile(sample, at, interpolation="lower").tolist() if sample.numel() else [0.0] * len(at)
-        )
+        cuts = torch.quantile(sample, at, interpolation="lower").tolist() if sample.numel() else [0.0] * len(at)
         levels = dict(zip(PERCENTILES, cuts, strict=True))
         count = max(1, self.compared)
         return Comparison(

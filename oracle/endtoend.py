@@ -41,9 +41,7 @@ def _propagate(
     if fold_w:
         packed = bounds.down_folded(r2, rrms, weight, splits=splits, r2_spread=r2_spread, rrms_rel=rrms_rel)
     else:
-        packed = bounds.down(
-            r2, rrms, norm_weight, weight, splits=splits, r2_spread=r2_spread, rrms_rel=rrms_rel
-        )
+        packed = bounds.down(r2, rrms, norm_weight, weight, splits=splits, r2_spread=r2_spread, rrms_rel=rrms_rel)
     r = w_up.f64.shape[1]
     silu = bounds.silu(packed.stored()[:, :r], hc, lora_spread=packed.spread()[:, :r])
     x = bounds.gate_mix(

@@ -122,9 +122,7 @@ def combine_ties(m: int, hc: int, hs: int, *, seed: int = 0) -> CombineCase:
     )
 
 
-def k1_case(
-    m: int, hc: int, hs: int, n: int, n_pad: int, *, fold_w: bool, eps: float = 0.0, seed: int = 0
-) -> K1Case:
+def k1_case(m: int, hc: int, hs: int, n: int, n_pad: int, *, fold_w: bool, eps: float = 0.0, seed: int = 0) -> K1Case:
     """K1 on R2 = +-2**a, a by row and stream: rrms = 2**-a, and packed is a multiple of 1/4, rounded once.
 
     `n` is the number of rows of the merged weight in use (r + HC).  eps 3.0 instead of 0 makes the mean
@@ -243,8 +241,4 @@ def reference_agrees(case: K1Case) -> bool:
         eps=case.eps,
         fold_w=case.fold_w,
     )
-    return (
-        torch.equal(out.r2, c.r2)
-        and torch.equal(out.rrms, case.rrms)
-        and torch.equal(out.packed, case.packed)
-    )
+    return torch.equal(out.r2, c.r2) and torch.equal(out.rrms, case.rrms) and torch.equal(out.packed, case.packed)

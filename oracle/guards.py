@@ -43,10 +43,7 @@ class GuardBreach:
     first_offset: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.changed} guard bytes changed {self.region} the tensor, "
-            f"first at byte offset {self.first_offset}"
-        )
+        return f"{self.changed} guard bytes changed {self.region} the tensor, first at byte offset {self.first_offset}"
 
 
 class Guarded:
@@ -74,9 +71,7 @@ class Guarded:
             raise ValueError(f"row_stride: must be at least the row's {inner} elements (got {stride})")
         size = torch.empty((), dtype=dtype).element_size()
         if guard_bytes % 256:
-            raise ValueError(
-                f"guard_bytes: must be a multiple of 256, to keep the tensor aligned (got {guard_bytes})"
-            )
+            raise ValueError(f"guard_bytes: must be a multiple of 256, to keep the tensor aligned (got {guard_bytes})")
         span = (shape[0] - 1) * stride + inner if shape[0] else 0
         self._bytes = torch.full(
             (guard_bytes + span * size + guard_bytes,), _GUARD_BYTE, dtype=torch.uint8, device=device

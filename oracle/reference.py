@@ -68,9 +68,7 @@ def dot(rows: Tensor, weight: Tensor, *, dtype: torch.dtype = torch.float32) -> 
 def norm_scale(norm_weight: Tensor, hc: int, hs: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
     """``1 + Wnorm`` as [HC,HS] in `dtype`, from the shared [HS] or the full-width [HC*HS] weight."""
     if norm_weight.numel() not in (hs, hc * hs):
-        raise ValueError(
-            f"norm_weight: must have HS={hs} or HC*HS={hc * hs} elements (got {norm_weight.numel()})"
-        )
+        raise ValueError(f"norm_weight: must have HS={hs} or HC*HS={hc * hs} elements (got {norm_weight.numel()})")
     return (norm_weight.to(dtype) + 1.0).reshape(-1, hs).expand(hc, hs)
 
 

@@ -96,31 +96,68 @@ def default_jobs() -> int:
 def parser() -> argparse.ArgumentParser:
     """The argument parser; its ``error`` raises :class:`UsageError`."""
     stages = "\n".join(f"  {name:<12} {stage(name).TITLE}: {_first_line(name)}" for name in STAGES)
-    p = _Parser(prog=COMMAND, description=_DESCRIPTION, epilog=_EPILOG.format(stages=stages), allow_abbrev=False,
-                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--arch", action="append", type=_arch, metavar="ARCH",
-                   help=f"{', '.join(devices.ARCHES)} or all; may be repeated. One report for each arch")
-    p.add_argument("--report", type=Path, metavar="PATH",
-                   help="write the JSON report here, whole or not at all; with several archs, out.json becomes "
-                        "out.ARCH.json. Without it, only the table is shown")
-    p.add_argument("--seed", type=_whole, default=0, metavar="N",
-                   help="seed of the grid and of every input (default: 0)")
-    p.add_argument("--jobs", type=_positive, default=default_jobs(), metavar="N",
-                   help="worker processes (default: one a CPU, here %(default)s)")
-    p.add_argument("--only", action="append", type=_stage, default=[], metavar="STAGE",
-                   help="run this stage only; may be repeated")
-    p.add_argument("--skip", action="append", type=_stage, default=[], metavar="STAGE",
-                   help="leave this stage out; may be repeated")
-    p.add_argument("--require", choices=("runtime", "emulated", "compile-only"), metavar="LEVEL",
-                   help="the weakest evidence to accept: runtime, emulated or compile-only; with less, the verdict "
-                        "is INCONCLUSIVE")
+    p = _Parser(
+        prog=COMMAND,
+        description=_DESCRIPTION,
+        epilog=_EPILOG.format(stages=stages),
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument(
+        "--arch",
+        action="append",
+        type=_arch,
+        metavar="ARCH",
+        help=f"{', '.join(devices.ARCHES)} or all; may be repeated. One report for each arch",
+    )
+    p.add_argument(
+        "--report",
+        type=Path,
+        metavar="PATH",
+        help="write the JSON report here, whole or not at all; with several archs, out.json becomes "
+        "out.ARCH.json. Without it, only the table is shown",
+    )
+    p.add_argument(
+        "--seed", type=_whole, default=0, metavar="N", help="seed of the grid and of every input (default: 0)"
+    )
+    p.add_argument(
+        "--jobs",
+        type=_positive,
+        default=default_jobs(),
+        metavar="N",
+        help="worker processes (default: one a CPU, here %(default)s)",
+    )
+    p.add_argument(
+        "--only", action="append", type=_stage, default=[], metavar="STAGE", help="run this stage only; may be repeated"
+    )
+    p.add_argument(
+        "--skip",
+        action="append",
+        type=_stage,
+        default=[],
+        metavar="STAGE",
+        help="leave this stage out; may be repeated",
+    )
+    p.add_argument(
+        "--require",
+        choices=("runtime", "emulated", "compile-only"),
+        metavar="LEVEL",
+        help="the weakest evidence to accept: runtime, emulated or compile-only; with less, the verdict "
+        "is INCONCLUSIVE",
+    )
     p.add_argument("--case", metavar="ID", help="replay this case alone")
-    p.add_argument("--grid", choices=("pairwise", "full"), default="pairwise",
-                   help="how much of the shape grid: each pair of values once, or every combination (hours); "
-                        "default: pairwise")
-    p.add_argument("--op", default="hcgr", metavar="NAME",
-                   help=f"operation under test: {', '.join(registered_operations())}, or module:attribute "
-                        "(default: hcgr)")
+    p.add_argument(
+        "--grid",
+        choices=("pairwise", "full"),
+        default="pairwise",
+        help="how much of the shape grid: each pair of values once, or every combination (hours); default: pairwise",
+    )
+    p.add_argument(
+        "--op",
+        default="hcgr",
+        metavar="NAME",
+        help=f"operation under test: {', '.join(registered_operations())}, or module:attribute (default: hcgr)",
+    )
     p.add_argument("--list", action="store_true", help="list stages and cases with their reasons, and stop")
     return p
 
@@ -158,9 +195,18 @@ def _complain(line: str) -> None:
 def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
     options = parser().parse_args(arguments)
     plan = Plan(
-        operation=load_operation(options.op), operation_name=options.op, seed=options.seed, jobs=options.jobs,
-        only=tuple(options.only), skip=tuple(options.skip), case=options.case, cover=options.grid,
-        required=options.require, command=(COMMAND, *arguments), device_modules=device_modules)
+        operation=load_operation(options.op),
+        operation_name=options.op,
+        seed=options.seed,
+        jobs=options.jobs,
+        only=tuple(options.only),
+        skip=tuple(options.skip),
+        case=options.case,
+        cover=options.grid,
+        required=options.require,
+        command=(COMMAND, *arguments),
+        device_modules=device_modules,
+    )
     if plan.case and (plan.only or plan.skip):
         raise UsageError("--case runs one case alone and does not go together with --only or --skip")
     plan.check()

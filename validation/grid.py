@@ -223,6 +223,7 @@ class Grid:
         for axis, v in zip(self.axes, values, strict=True):
             if callable(v.value):
                 params[axis.name] = v.value(params)
-        roles = tuple(f"{v.label}: {v.role}" + (f", {v.why}" if v.why else "")
-                      for v in values if v.role != "production")
+        roles = tuple(
+            f"{v.label}: {v.role}" + (f", {v.why}" if v.why else "") for v in values if v.role != "production"
+        )
         return Case(SEPARATOR.join(v.label for v in values), params, why + roles)

@@ -142,7 +142,8 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         replaced = pools.replaced
     header = {
         "operation": {
-            "name": plan.operation.name, "title": plan.operation.title,
+            "name": plan.operation.name,
+            "title": plan.operation.title,
             "entry_points": [{"name": e.name, "function": e.function} for e in plan.operation.entry_points],
         },
         "arch": arch,
@@ -156,8 +157,15 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
     }
     covers = devices.device(module).COVERS if module else {"checks": [], "schedules": "none", "memory": "none"}
     return build_report(
-        header=header, stage_runs=runs, claims=claims, claimed=claimed, required=plan.required,
-        partial=plan.left_out(), covers=covers, workers={"jobs": plan.jobs, "replaced": replaced})
+        header=header,
+        stage_runs=runs,
+        claims=claims,
+        claimed=claimed,
+        required=plan.required,
+        partial=plan.left_out(),
+        covers=covers,
+        workers={"jobs": plan.jobs, "replaced": replaced},
+    )
 
 
 def _run_stage(
@@ -186,8 +194,15 @@ def _run_stage(
         progress.case_done(arch, records[-1])
     records.sort(key=lambda record: order[record["id"]])
     evidence = module.LEVEL if module.LEVEL is not None else level
-    return StageRun(module.NAME, module.TITLE, module.SETTLES, evidence, records, time.monotonic() - begun,
-                    "" if records else "the operation has no case for this stage")
+    return StageRun(
+        module.NAME,
+        module.TITLE,
+        module.SETTLES,
+        evidence,
+        records,
+        time.monotonic() - begun,
+        "" if records else "the operation has no case for this stage",
+    )
 
 
 def _record(plan: Plan, arch: str, task: Task, outcome: Outcome) -> JsonDict:

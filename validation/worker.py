@@ -106,8 +106,14 @@ def serve(requests: TextIO, answers: TextIO, context: TaskContext) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point of the process."""
     parser = argparse.ArgumentParser(prog="validation.worker", description=__doc__)
-    for name, kind in (("read-fd", int), ("write-fd", int), ("parent", int), ("arch", str), ("device", str),
-                       ("stderr", Path)):
+    for name, kind in (
+        ("read-fd", int),
+        ("write-fd", int),
+        ("parent", int),
+        ("arch", str),
+        ("device", str),
+        ("stderr", Path),
+    ):
         parser.add_argument(f"--{name}", type=kind, required=True)
     arguments: Any = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when workers end

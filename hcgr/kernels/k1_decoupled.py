@@ -21,7 +21,7 @@ import flydsl.expr as fx
 from flydsl.expr import const_expr, gpu, range_constexpr, rocdl
 from flydsl.expr import math as fmath
 
-from hcgr.kernels.mfma import FRAGMENT, lds_layout, mfma_step, uniform
+from hcgr.kernels.mfma import FRAGMENT, lds_layout, live_only, mfma_step, uniform
 from hcgr.plan.k1 import STEP, TILE, K1DecoupledPlan
 
 
@@ -47,7 +47,7 @@ def build(plan: K1DecoupledPlan) -> tuple[Any, tuple[Any, ...]]:
     kind = "folded" if folded else "xn"
 
     @flyc.kernel(
-        name=f"hcgr_k1_decoupled_hc{hc}_hs{hs}_n{n_pad}_{kind}_d{depth}_g{groups}_r{mt}x{waves}",
+        name=f"hcgr_k1_decoupled_hc{hc}_hs{hs}_n{n_pad}l{plan.live}_{kind}_d{depth}_g{groups}_r{mt}x{waves}",
         known_block_size=[plan.lanes, 1, 1],
     )
     def k1_decoupled(
@@ -135,7 +135,15 @@ def build(plan: K1DecoupledPlan) -> tuple[Any, tuple[Any, ...]]:
             if valid[i]:
                 place = packed + (fx.Int64(rows[i]) * n_pad + first_tile * TILE + group * 4)
                 for n in range_constexpr(tiles):
-                    fx.generic_store(place + n * TILE, result[i * tiles + n].to(fx.BFloat16))
+                    total = result[i * tiles + n]
+                    if const_expr(n == tiles - 1 and plan.live % TILE):
+                        # Only the last tile of the last group is cut; before it, every column is live.
+                        total = live_only(total, (first_tile + n) * TILE + group * 4, plan.live)
+                    fx.generic_store(place + n * TILE, total.to(fx.BFloat16))
+            if valid[i] & (column_group == groups - 1):
+                place = packed + (fx.Int64(rows[i]) * n_pad + group * 4)
+                for n in range_constexpr(groups * tiles, n_pad // TILE):
+                    fx.generic_store(place + n * TILE, fx.full(4, 0.0, fx.Float32).to(fx.BFloat16))
 
     @flyc.jit
     def launch_k1_decoupled(

@@ -29,7 +29,7 @@ from flydsl.expr import math as fmath
 from flydsl.expr.typing import ReductionOp
 
 from hcgr.kernels.device import inject_weight
-from hcgr.kernels.mfma import lds_layout, rsq, sum_over_lane_groups, uniform, weight_stages
+from hcgr.kernels.mfma import lds_layout, rsq, store_row, sum_over_lane_groups, uniform, weight_stages
 from hcgr.plan.k1 import PAIR, STEP, TILE, K1FusedPlan
 
 
@@ -40,18 +40,20 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
     addresses), tokens, then the row strides of residual, block_output and injection in elements, eps, the
     number of workgroups, and the stream.
 
-    `out` is packed [M, n_pad] bf16 with ``splits == 1``, else partials [splits, M, n_pad] f32. `rrms` [M, HC]
+    `out` is packed [M, n_pad] bf16 with ``splits == 1``, else partials
+    [splits, M, plan.partial_columns] f32. `rrms` [M, HC]
     f32 is written by plans that are ``scaled``, `squares` [splits, M] f32 by those that are not. Without
     ``combine``, block_output, injection and r2 are not accessed. Addresses that a plan does not access may be
     those of any tensor.
     """
-    hc, hs, n_pad, mt, splits = plan.hc, plan.hs, plan.n_pad, plan.row_tiles, plan.splits
+    hc, hs, n_pad, live = plan.hc, plan.hs, plan.n_pad, plan.live
+    mt, splits = plan.row_tiles, plan.splits
     tiles, combine, scaled = plan.column_tiles, plan.combine, plan.scaled
     k_all, part, columns, streams = hc * hs, hc * hs // splits, plan.columns, plan.streams
     dma, direct = plan.dma_bytes != 0, splits == 1
     pairs = columns // PAIR
     prefetched = (2 if combine else 1) * 2 * mt
-    name = f"hcgr_k1_fused_hc{hc}_hs{hs}_n{n_pad}_{'combine' if combine else 'stored'}_s{splits}_r{mt}x{plan.waves}"
+    name = f"hcgr_k1_fused_hc{hc}_hs{hs}_n{n_pad}l{live}_{'combine' if combine else 'stored'}_s{splits}_r{mt}x{plan.waves}"
 
     stages = lds_layout(weight=fx.Array[fx.BFloat16, plan.lds_bytes // 2, 16])
 
@@ -188,10 +190,8 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
         for i in range_constexpr(mt):
             if valid[i]:
                 base = fx.Int64(rows[i]) if direct else fx.Int64(split) * fx.Int64(tokens) + fx.Int64(rows[i])
-                place = out + (base * n_pad + group * 4)
-                for n in range_constexpr(tiles):
-                    total = result[i * tiles + n]
-                    fx.generic_store(place + n * TILE, total.to(fx.BFloat16) if direct else total)
+                place = out + (base * (n_pad if direct else tiles * TILE) + group * 4)
+                store_row(place, result[i * tiles : (i + 1) * tiles], group, live, n_pad, direct)
         if const_expr(not scaled):
             for i in range_constexpr(mt):
                 if valid[i] & (group == 0):

@@ -24,16 +24,16 @@ from hcgr.plan.k1 import REDUCE_LANES, K1ReducePlan
 def build(plan: K1ReducePlan) -> tuple[Any, tuple[Any, ...]]:
     """The launcher of one plan, and null arguments to compile it with.
 
-    The launcher takes, in order: partials [splits, M, n_pad] f32, squares [splits, M] f32, rrms [M, HC] f32,
+    The launcher takes, in order: partials [splits, M, plan.partial_columns] f32, squares [splits, M] f32, rrms [M, HC] f32,
     packed [M, n_pad] bf16 (device addresses), tokens, eps, the number of workgroups, and the stream. Without
     ``raw``, squares and rrms are not accessed.
     """
     hc, hs, n_pad, splits, raw = plan.hc, plan.hs, plan.n_pad, plan.splits, plan.raw
-    vectors = n_pad // 8
+    vectors, columns = n_pad // 8, plan.partial_columns
     slices = splits // hc if raw else splits
 
     @flyc.kernel(
-        name=f"hcgr_k1_reduce_hc{hc}_hs{hs}_n{n_pad}_s{splits}{'_raw' if raw else ''}",
+        name=f"hcgr_k1_reduce_hc{hc}_hs{hs}_n{n_pad}l{plan.live}_s{splits}{'_raw' if raw else ''}",
         known_block_size=[REDUCE_LANES, 1, 1],
     )
     def k1_reduce(
@@ -47,25 +47,29 @@ def build(plan: K1ReducePlan) -> tuple[Any, tuple[Any, ...]]:
         index = fx.Int64(fx.block_idx.x) * REDUCE_LANES + fx.Int64(fx.thread_idx.x)
         if index < fx.Int64(tokens) * vectors:
             row = index // vectors
+            column = fx.Int32(index % vectors) * 8
             rows = fx.Int64(tokens)
-            first = partials + index * 8
+            # Dead columns have no partial; they load the last one that there is.
+            held = (column < columns).select(column, fx.Int32(columns - 8))
+            first = partials + (row * columns + fx.Int64(held))
             total = fx.full(8, 0.0, fx.Float32)
             for s in range_constexpr(hc if raw else 1):
                 stream = fx.full(8, 0.0, fx.Float32)
                 sum_of_squares = fx.Float32(0.0)
                 for j in range_constexpr(slices):
                     p = s * slices + j
-                    stream = stream + fx.generic_load(first + rows * (p * n_pad), count=8, nontemporal=True)
+                    stream = stream + fx.generic_load(first + rows * (p * columns), count=8, nontemporal=True)
                     if const_expr(raw):
                         sum_of_squares = sum_of_squares + fx.generic_load(squares + (rows * p + row))
                 if const_expr(raw):
                     scale = rsq(sum_of_squares * (1.0 / hs) + eps)
                     total = fmath.fma(stream, fx.full(8, scale, fx.Float32), total)
-                    if index % vectors == 0:
+                    if column == 0:
                         fx.generic_store(rrms + (row * hc + s), scale)
                 else:
                     total = stream
-            fx.generic_store(packed + index * 8, total.to(fx.BFloat16))
+            kept = [(column + e < plan.live).select(total[e], fx.Float32(0.0)) for e in range_constexpr(8)]
+            fx.generic_store(packed + index * 8, fx.Vector.from_elements(kept, fx.Float32).to(fx.BFloat16))
 
     @flyc.jit
     def launch_k1_reduce(

@@ -17,7 +17,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr import const_expr, gpu, range_constexpr, rocdl
 
-from hcgr.kernels.mfma import lds_layout, load_norm8, uniform, weight_stages
+from hcgr.kernels.mfma import lds_layout, load_norm8, store_row, uniform, weight_stages
 from hcgr.plan.k1 import PAIR, STEP, TILE, K1SplitKPlan
 
 
@@ -26,10 +26,11 @@ def build(plan: K1SplitKPlan) -> tuple[Any, tuple[Any, ...]]:
 
     The launcher takes, in order: r2, rrms, norm_weight, weight, out (device addresses), tokens, the row stride
     of r2 in elements, the number of workgroups, and the stream. `out` is packed [M, n_pad] bf16 with
-    ``splits == 1``, else partials [splits, M, n_pad] f32.
+    ``splits == 1``, else partials [splits, M, plan.tile.partial_columns] f32.
     """
     tile = plan.tile
-    hc, hs, n_pad, mt, splits = plan.hc, plan.hs, plan.n_pad, plan.row_tiles, plan.splits
+    hc, hs, n_pad, live = plan.hc, plan.hs, plan.n_pad, plan.live
+    mt, splits = plan.row_tiles, plan.splits
     tiles, part, streams, pairs = tile.column_tiles, hc * hs // splits, tile.streams, tile.columns // PAIR
     dma, direct = plan.dma_bytes != 0, splits == 1
     prefetched = 2 * (mt + (2 if plan.norm_f32 else 1))
@@ -37,7 +38,7 @@ def build(plan: K1SplitKPlan) -> tuple[Any, tuple[Any, ...]]:
     norm_kind = f"{'f32' if plan.norm_f32 else 'bf16'}{'_full' if plan.norm_full else ''}"
 
     @flyc.kernel(
-        name=f"hcgr_k1_split_k_hc{hc}_hs{hs}_n{n_pad}_s{splits}_r{mt}x{plan.waves}_{norm_kind}",
+        name=f"hcgr_k1_split_k_hc{hc}_hs{hs}_n{n_pad}l{live}_s{splits}_r{mt}x{plan.waves}_{norm_kind}",
         known_block_size=[tile.lanes, 1, 1],
     )
     def k1_split_k(
@@ -126,10 +127,8 @@ def build(plan: K1SplitKPlan) -> tuple[Any, tuple[Any, ...]]:
         for i in range_constexpr(mt):
             if valid[i]:
                 base = fx.Int64(rows[i]) if direct else fx.Int64(split) * fx.Int64(tokens) + fx.Int64(rows[i])
-                place = out + (base * n_pad + group * 4)
-                for n in range_constexpr(tiles):
-                    total = acc[i * tiles + n]
-                    fx.generic_store(place + n * TILE, total.to(fx.BFloat16) if direct else total)
+                place = out + (base * (n_pad if direct else tiles * TILE) + group * 4)
+                store_row(place, acc[i * tiles : (i + 1) * tiles], group, live, n_pad, direct)
 
     @flyc.jit
     def launch_k1_split_k(

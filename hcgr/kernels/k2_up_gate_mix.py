@@ -63,6 +63,7 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
         plan.block_columns,
     )
     fragments = row_tiles * k_blocks
+    single = passes == 1 and stream_waves == hc
     sums = column_waves * row_tiles * FRAGMENT
     norm_type = fx.Float32 if plan.norm_f32 else fx.BFloat16
 
@@ -97,12 +98,43 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
         if const_expr(stream_waves > 1):
             exchange = shared.exchange.ptr
         lane_k = group * LANE_COLUMNS
-        nothing = fx.full(LANE_COLUMNS, 0.0, fx.BFloat16)
+        # Row i of weight tile t is column 8 * (i // 4) + 4 * t + i % 4: a lane's results of both tiles are
+        # then the columns 8 * group .. 8 * group + 7.
+        weight_row = LANE_COLUMNS * (token // 4) + token % 4
+        stream_group = wave // column_waves
+        column_wave = wave % column_waves
 
         def row_of(tile: Any) -> Any:
             """This lane's row of a row tile, 64-bit; the last row for those beyond it."""
             row = fx.block_idx.x * block_rows + tile * TILE_ROWS + token
             return fx.Int64((row < tokens).select(row, tokens - 1))
+
+        def read_k(source: Any, offset: Any, k: Any, padded: bool) -> Any:
+            """Eight of r, from k on; zeros beyond r, which are not read."""
+            if not padded:
+                return read8(source, offset + k)
+            values = read8(source, offset + (k < rank).select(k, 0))
+            return (k < rank).select(values, fx.full(LANE_COLUMNS, 0.0, fx.BFloat16))
+
+        def weights_of(stream: Any, column: Any) -> Any:
+            """The wave's fragments of w_up for 32 columns of a stream: for each k block, both tiles'."""
+            source = w_up + fx.Int64(stream * hs + column) * rank
+            return [
+                read_k(
+                    source, (weight_row + 4 * t) * rank, kb * RANK_BLOCK + lane_k, (kb + 1) * RANK_BLOCK > rank
+                )
+                for kb in range(k_blocks)
+                for t in range(2)
+            ]
+
+        def residual_of(tile: Any, stream: Any, column: Any) -> Any:
+            """R2 of the lane's row and eight columns, and the row's rrms."""
+            row = row_of(tile)
+            return read8(r2 + row * r2_stride, stream * hs + column), fx.generic_load(rrms + row * hc + stream)
+
+        def norm_of(stream: Any, column: Any) -> Any:
+            """norm_weight of the lane's eight columns, of one stream or of all."""
+            return read8(norm_weight, (stream * hs if full_norm else 0) + column)
 
         # h of the block, wave by wave a fragment of 16 rows by 32 k. All loads first: they overlap.
         own = [wave + i * waves for i in range_constexpr(-(-fragments // waves))]
@@ -112,13 +144,17 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
             if const_expr((i + 1) * waves > fragments):
                 index = (index < fragments).select(index, fragments - 1)
             source = lora + row_of(index // k_blocks) * lora_stride
-            k = (index % k_blocks) * RANK_BLOCK + lane_k
-            if const_expr(rank % RANK_BLOCK):
-                inside = k < rank
-                values = inside.select(read8(source, inside.select(k, 0)), nothing)
-            else:
-                values = read8(source, k)
+            values = read_k(source, 0, (index % k_blocks) * RANK_BLOCK + lane_k, rank % RANK_BLOCK != 0)
             loaded.append(values)
+        if const_expr(single):
+            # The wave's only weights are on their way while h is computed.
+            only_column = fx.block_idx.y * block_columns + column_wave * WAVE_CHUNK
+            only_weights = weights_of(stream_group, only_column)
+            only_residuals = [
+                residual_of(tile, stream_group, only_column + lane_k) for tile in range_constexpr(row_tiles)
+            ]
+            only_norm = norm_of(stream_group, only_column + lane_k)
+            rocdl.sched_barrier(0)
         for i in range_constexpr(len(own)):
             values = loaded[i]
             if const_expr(not activated):
@@ -130,12 +166,6 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
                     write8(h + own[i] * FRAGMENT, lane * LANE_COLUMNS, values)
         gpu.barrier()
 
-        # Row i of weight tile t is column 8 * (i // 4) + 4 * t + i % 4: a lane's results of both tiles are
-        # then the columns 8 * group .. 8 * group + 7.
-        weight_row = LANE_COLUMNS * (token // 4) + token % 4
-        stream_group = wave // column_waves
-        column_wave = wave % column_waves
-
         for step in range(0, passes, 1, unroll=1):
             block = fx.block_idx.y * passes + fx.Int32(step)
             column = block * block_columns + column_wave * WAVE_CHUNK
@@ -144,28 +174,25 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
 
             for turn in range(0, hc // stream_waves, 1, unroll=1):
                 stream = fx.Int32(turn) * stream_waves + stream_group
-                weight = w_up + fx.Int64(stream * hs + column) * rank
-                weights = []
-                for kb in range_constexpr(k_blocks):
-                    k = kb * RANK_BLOCK + lane_k
-                    for t in range_constexpr(2):
-                        offset = (weight_row + 4 * t) * rank
-                        if const_expr((kb + 1) * RANK_BLOCK > rank):
-                            inside = k < rank
-                            weights.append(inside.select(read8(weight, offset + inside.select(k, 0)), nothing))
-                        else:
-                            weights.append(read8(weight, offset + k))
+                if const_expr(single):
+                    weights = only_weights
+                    norm = only_norm
+                else:
+                    weights = weights_of(stream, column)
+                    if const_expr(full_norm):
+                        norm = norm_of(stream, lane_column)
                 if const_expr(full_norm):
-                    scale = read8(norm_weight, stream * hs + lane_column).to(fx.Float32) + 1.0
+                    scale = norm.to(fx.Float32) + 1.0
 
                 # Row tile `tile` is multiplied while tile - 1 has its epilogue. The scheduling barriers keep it
                 # at two: registers for more would spill.
-                added, products, operands = [], [], []
+                added, products, residuals = [], [], []
                 for tile in range_constexpr(row_tiles + 1):
                     if const_expr(tile < row_tiles):
-                        row = row_of(tile)
-                        residual = read8(r2 + row * r2_stride, stream * hs + lane_column)
-                        operands.append((residual, fx.generic_load(rrms + row * hc + stream)))
+                        if const_expr(single):
+                            residuals.append(only_residuals[tile])
+                        else:
+                            residuals.append(residual_of(tile, stream, lane_column))
                         product = [fx.full(4, 0.0, fx.Float32) for _ in range_constexpr(2)]
                         for kb in range_constexpr(k_blocks):
                             values = read8(h + (tile * k_blocks + kb) * FRAGMENT, lane * LANE_COLUMNS)
@@ -176,7 +203,7 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
                     if const_expr(tile > 0):
                         z = products[tile - 1]
                         gates = [sigmoid_of_quotient(z[i // 4][i % 4], 1) for i in range_constexpr(LANE_COLUMNS)]
-                        residual, row_scale = operands[tile - 1]
+                        residual, row_scale = residuals[tile - 1]
                         xn = residual.to(fx.Float32) * fx.full(LANE_COLUMNS, row_scale, fx.Float32)
                         if const_expr(full_norm):
                             xn = xn * scale
@@ -197,8 +224,12 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
                 gpu.barrier()
 
             if stream_group == 0:
+                if const_expr(single):
+                    norm = only_norm
+                elif const_expr(not full_norm):
+                    norm = norm_of(0, lane_column)
                 if const_expr(not full_norm):
-                    scale = read8(norm_weight, lane_column).to(fx.Float32) + 1.0
+                    scale = norm.to(fx.Float32) + 1.0
                 for tile in range_constexpr(row_tiles):
                     total = totals[tile]
                     if const_expr(stream_waves > 1):
@@ -237,7 +268,7 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
         )
 
     vector = flyc.from_c_void_p(fx.BFloat16, None, assumed_align=16)
-    norm = flyc.from_c_void_p(norm_type, None, assumed_align=16)
+    norm_pointer = flyc.from_c_void_p(norm_type, None, assumed_align=16)
     scalar = flyc.from_c_void_p(fx.Float32, None, assumed_align=4)
-    pointers = (vector, vector, scalar, norm, vector, vector)
+    pointers = (vector, vector, scalar, norm_pointer, vector, vector)
     return launch_up_gate_mix, (*pointers, 1, 1, 1, 1, fx.Stream(None))

@@ -68,6 +68,26 @@ def sum_over_lane_groups(x: Any) -> Any:
     return x + x.shuffle_xor(32, 64)
 
 
+def live_only(total: Any, column: Any, live: int) -> Any:
+    """Four f32 of the columns from `column`, those from `live` on replaced by 0."""
+    kept = [(column + e < live).select(total[e], fx.Float32(0.0)) for e in range(4)]
+    return fx.Vector.from_elements(kept, fx.Float32)
+
+
+def store_row(place: Any, totals: list[Any], group: Any, live: int, n_pad: int, packed: bool) -> None:
+    """A lane's columns of one token row: four of every column tile, `place` being the first of them.
+
+    Args:
+        totals: Accumulators, one a live column tile.
+        packed: Write bf16, with 0 from `live` to n_pad; else float32 partials of the live tiles.
+    """
+    for n in range(n_pad // TILE if packed else len(totals)):
+        total = totals[n] if n < len(totals) else fx.full(4, 0.0, fx.Float32)
+        if packed and n < len(totals) and (n + 1) * TILE > live:
+            total = live_only(total, n * TILE + group * 4, live)
+        fx.generic_store(place + n * TILE, total.to(fx.BFloat16) if packed else total)
+
+
 def weight_stages(plan: Any, weight: Any, lds: Any, wave: Any, lane: Any) -> tuple[Any, Any, Any, Any]:
     """How a workgroup brings its weight steps into two LDS stages and multiplies by them.
 

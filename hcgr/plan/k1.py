@@ -36,7 +36,9 @@ class K1FusedPlan:
     Attributes:
         hc: Residual streams.
         hs: Width of one stream, a multiple of :data:`WAVE_COLUMNS`.
-        n_pad: Rows of the merged weight, a multiple of :data:`TILE`.
+        n_pad: Rows of the merged weight and columns of packed, a multiple of :data:`TILE`.
+        live: Columns of packed in use, ``r + HC``, or r without inject rows. Weight rows from the next multiple
+            of :data:`TILE` on are not read, and the columns from `live` on are written 0.
         combine: Whether block_output is added first; False for ``mix``, whose r2 is the residual itself.
         splits: Parts of K.
         row_tiles: 16-row tiles of a wave.
@@ -48,6 +50,7 @@ class K1FusedPlan:
     hc: int
     hs: int
     n_pad: int
+    live: int
     combine: bool = True
     splits: int = 1
     row_tiles: int = 1
@@ -67,8 +70,13 @@ class K1FusedPlan:
 
     @property
     def column_tiles(self) -> int:
-        """16-column tiles of packed."""
-        return self.n_pad // TILE
+        """16-column tiles of packed that hold live columns: what is multiplied."""
+        return -(-self.live // TILE)
+
+    @property
+    def partial_columns(self) -> int:
+        """Row length of the partials."""
+        return self.column_tiles * TILE
 
     @property
     def slots(self) -> int:
@@ -131,7 +139,8 @@ class K1ReducePlan:
     Attributes:
         hc: Residual streams.
         hs: Width of one stream.
-        n_pad: Columns of packed, a multiple of eight.
+        n_pad: Columns of packed, a multiple of :data:`TILE`.
+        live: Columns in use; the others are written 0.
         splits: Partials.
         raw: Whether partials are unscaled parts of streams, ``splits / hc`` each, beside sums of squares.
     """
@@ -139,8 +148,14 @@ class K1ReducePlan:
     hc: int
     hs: int
     n_pad: int
+    live: int
     splits: int
     raw: bool
+
+    @property
+    def partial_columns(self) -> int:
+        """Row length of the partials."""
+        return -(-self.live // TILE) * TILE
 
     def workgroups(self, tokens: int) -> int:
         """Workgroups of a launch over `tokens` rows."""
@@ -190,12 +205,13 @@ class K1SplitKPlan:
     Attributes:
         norm_f32: Whether norm_weight is float32 rather than bf16.
         norm_full: Whether norm_weight is [HC*HS] rather than [HS].
-        hc, hs, n_pad, splits, row_tiles, waves, mfma_k, dma_bytes: As for :class:`K1FusedPlan`.
+        hc, hs, n_pad, live, splits, row_tiles, waves, mfma_k, dma_bytes: As for :class:`K1FusedPlan`.
     """
 
     hc: int
     hs: int
     n_pad: int
+    live: int
     splits: int = 1
     row_tiles: int = 1
     waves: int = 4
@@ -211,6 +227,7 @@ class K1SplitKPlan:
             self.hc,
             self.hs,
             self.n_pad,
+            self.live,
             True,
             self.splits,
             self.row_tiles,
@@ -231,7 +248,8 @@ class K1DecoupledPlan:
     Attributes:
         hc: Residual streams.
         hs: Width of one stream.
-        n_pad: Rows of the merged weight, a multiple of :data:`TILE`.
+        n_pad: Rows of the merged weight and columns of packed, a multiple of :data:`TILE`.
+        live: Columns of packed in use, as for :class:`K1FusedPlan`.
         folded: Whether rows are R2 and rrms scales each stream's sum; else rows are xn.
         stages: LDS stages, at least 2.
         column_groups: Workgroups across packed's columns; each reads the rows again.
@@ -244,6 +262,7 @@ class K1DecoupledPlan:
     hc: int
     hs: int
     n_pad: int
+    live: int
     folded: bool = True
     stages: int = 2
     column_groups: int = 1
@@ -264,8 +283,8 @@ class K1DecoupledPlan:
 
     @property
     def column_tiles(self) -> int:
-        """16-column tiles of a workgroup."""
-        return self.n_pad // TILE // self.column_groups
+        """16-column tiles that a workgroup multiplies."""
+        return -(-self.live // TILE) // self.column_groups
 
     @property
     def slots(self) -> int:
@@ -304,4 +323,4 @@ class K1DecoupledPlan:
     def mfmas(self, tokens: int) -> int:
         """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
         tiles = -(-tokens // self.rows) * self.rows // TILE
-        return tiles * (self.n_pad // TILE) * (self.hc * self.hs // self.mfma_k)
+        return tiles * self.column_tiles * self.column_groups * (self.hc * self.hs // self.mfma_k)

@@ -26,7 +26,7 @@ K1Plan = K1FusedPlan | K1SplitKPlan | K1DecoupledPlan
 #: SIMDs of a compute unit, each with its own vector registers (CDNA3 and CDNA4 ISA manuals, wave state).
 SIMDS = 4
 #: Registers beside accumulators: addresses, temporaries. From compiled builds: with less the compiler spills.
-BASE_VGPRS = 30
+BASE_VGPRS = 42
 #: The same for each 16-row tile: the next pair of R and y (16), the pair being multiplied (8), its scales (8).
 ROW_TILE_VGPRS = 32
 #: Registers of one weight fragment that is on its way to LDS through them.
@@ -40,13 +40,15 @@ FILLED = 0.75
 PARTIAL_SHARES = ((2048, 0.16), (0, 0.30))
 
 
-def _shape_problems(hc: int, hs: int, n_pad: int, mfma_k: int, arch: Arch) -> Iterator[Problem]:
+def _shape_problems(hc: int, hs: int, n_pad: int, live: int, mfma_k: int, arch: Arch) -> Iterator[Problem]:
     if hc < 1:
         yield Problem("hc_count", "positive", str(hc))
     if hs < WAVE_COLUMNS or hs % WAVE_COLUMNS:
         yield Problem("hs", f"a positive multiple of {WAVE_COLUMNS}", str(hs))
     if n_pad < TILE or n_pad % TILE:
         yield Problem("n_pad", f"a positive multiple of {TILE}", str(n_pad))
+    if not 1 <= live <= n_pad:
+        yield Problem("live", f"1 to n_pad={n_pad}", str(live))
     if mfma_k not in {TILE, arch.mfma_k}:
         yield Problem("mfma_k", f"{TILE} or {arch.mfma_k} on {arch.name}", str(mfma_k))
 
@@ -76,7 +78,7 @@ def working_vgprs(plan: K1FusedPlan) -> int:
 def fused_problems(plan: K1FusedPlan, arch: Arch) -> Iterator[Problem]:
     """Why `plan` cannot be built for `arch`; nothing if it can."""
     broken = [
-        *_shape_problems(plan.hc, plan.hs, plan.n_pad, plan.mfma_k, arch),
+        *_shape_problems(plan.hc, plan.hs, plan.n_pad, plan.live, plan.mfma_k, arch),
         *_tile_problems(plan.row_tiles, plan.waves),
     ]
     if plan.dma_bytes not in {0, 16} or plan.dma_bytes not in {0, *arch.lds_dma_bytes}:
@@ -101,14 +103,15 @@ def split_k_problems(plan: K1SplitKPlan, arch: Arch) -> Iterator[Problem]:
 def decoupled_problems(plan: K1DecoupledPlan, arch: Arch) -> Iterator[Problem]:
     """Why `plan` cannot be built for `arch`; nothing if it can."""
     broken = [
-        *_shape_problems(plan.hc, plan.hs, plan.n_pad, plan.mfma_k, arch),
+        *_shape_problems(plan.hc, plan.hs, plan.n_pad, plan.live, plan.mfma_k, arch),
         *_tile_problems(plan.row_tiles, plan.waves),
     ]
     if plan.dma_bytes not in {4, 16} or plan.dma_bytes not in arch.lds_dma_bytes:
         accepted = " or ".join(str(n) for n in (4, 16) if n in arch.lds_dma_bytes)
         broken.append(Problem("dma_bytes", f"{accepted} on {arch.name}", str(plan.dma_bytes)))
-    if not broken and (plan.column_groups < 1 or plan.n_pad // TILE % plan.column_groups):
-        accepted = f"a divisor of the {plan.n_pad // TILE} column tiles"
+    live_tiles = -(-plan.live // TILE)
+    if not broken and (plan.column_groups < 1 or live_tiles % plan.column_groups):
+        accepted = f"a divisor of the {live_tiles} column tiles"
         broken.append(Problem("column_groups", accepted, str(plan.column_groups)))
     if not broken:
         deepest = max_stages(plan, arch)
@@ -140,23 +143,26 @@ def reduce_plan(plan: K1Plan) -> K1ReducePlan | None:
     if isinstance(plan, K1DecoupledPlan) or plan.splits == 1:
         return None
     raw = isinstance(plan, K1FusedPlan) and not plan.scaled
-    return K1ReducePlan(plan.hc, plan.hs, plan.n_pad, plan.splits, raw)
+    return K1ReducePlan(plan.hc, plan.hs, plan.n_pad, plan.live, plan.splits, raw)
 
 
 def k1_workspace(plan: K1Plan, tokens: int) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
     """Shapes and dtypes of what a call needs besides its inputs and r2, rrms and packed, by name.
 
-    ``partials`` [splits, M, n_pad] and ``squares`` [splits, M], float32, or ``xn`` [M, HC*HS] bf16. Nothing in
+    ``partials`` [splits, M, partial_columns] and ``squares`` [splits, M], float32, or ``xn`` [M, HC*HS] bf16. Nothing in
     them has to be initialised, and nothing in them outlives the call.
     """
     if isinstance(plan, K1DecoupledPlan):
         return {} if plan.folded else {"xn": ((tokens, plan.hc * plan.hs), torch.bfloat16)}
     if plan.splits == 1:
         return {}
-    shapes = {"partials": ((plan.splits, tokens, plan.n_pad), torch.float32)}
+    columns = -(-plan.live // TILE) * TILE
+    shapes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+        "partials": ((plan.splits, tokens, columns), torch.float32)
+    }
     if isinstance(plan, K1FusedPlan) and not plan.scaled:
-        return {**shapes, "squares": ((plan.splits, tokens), torch.float32)}
-    return {**shapes}
+        shapes["squares"] = ((plan.splits, tokens), torch.float32)
+    return shapes
 
 
 def compulsory_bytes(tokens: int, hc: int, hs: int, n_pad: int) -> int:
@@ -168,7 +174,7 @@ def compulsory_bytes(tokens: int, hc: int, hs: int, n_pad: int) -> int:
 
 @lru_cache(maxsize=1024)
 def plan_k1_fused(
-    tokens: int, hc: int, hs: int, n_pad: int, arch: Arch, cus: int, combine: bool = True
+    tokens: int, hc: int, hs: int, n_pad: int, live: int, arch: Arch, cus: int, combine: bool = True
 ) -> K1FusedPlan:
     """The fused plan for `tokens` rows on `cus` compute units: the tallest tile that fills the device.
 
@@ -185,9 +191,9 @@ def plan_k1_fused(
     best: K1FusedPlan | None = None
     for row_tiles, waves in FUSED_TILES:
         for split in splits:
-            if split > 1 and split * tokens * n_pad * 8 > budget:
+            if split > 1 and split * tokens * -(-live // TILE) * TILE * 8 > budget:
                 break
-            plan = K1FusedPlan(hc, hs, n_pad, combine, split, row_tiles, waves, arch.mfma_k, dma)
+            plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, dma)
             if plan.workgroups(tokens) * plan.lanes >= MAX_GRID_ITEMS or any(fused_problems(plan, arch)):
                 continue
             if plan.workgroups(tokens) >= FILLED * cus:

@@ -20,8 +20,8 @@ RANK_BLOCK = 32
 RANK_UNIT = 8
 #: Largest r: the weight fragments of a wave, r/4 registers a lane, stay within half of a lane's 256.
 MAX_RANK = 512
-#: Registers a lane that weight fragments (r/4) and sums over streams (block_rows/2) may take together; about
-#: 105 more go to operands, results and addresses, and eight waves of a workgroup have 256 each.
+#: Registers a lane that weight fragments (r/4), sums over streams (block_rows/2) and a full-width Wnorm (8) may
+#: take together; about 105 more go to operands, results and addresses, and eight waves of a workgroup have 256 each.
 MAX_HELD = 144
 #: Heights of a block of rows, tallest first.
 BLOCK_ROWS = (128, 64, 32, 16)
@@ -88,8 +88,8 @@ class K2Plan:
 
     @cached_property
     def held_registers(self) -> int:
-        """Registers a lane that a wave holds throughout: weight fragments and sums."""
-        return self.padded_rank // 4 + self.block_rows // 2
+        """Registers a lane that a wave holds throughout: weight fragments, sums and a stream's 1 + Wnorm."""
+        return self.padded_rank // 4 + self.block_rows // 2 + (8 if self.full_norm else 0)
 
     @cached_property
     def exchange_bytes(self) -> int:
@@ -128,12 +128,17 @@ class K2Plan:
             yield f"block_rows must be one of {BLOCK_ROWS}, got {self.block_rows}"
         if not 0 < self.waves <= MAX_WAVES:
             yield f"a workgroup must have 1 to {MAX_WAVES} waves, got {self.waves}"
-        if self.hs % (self.block_columns * self.passes):
+        if self.passes < 1:
+            yield f"passes must be 1 or more, got {self.passes}"
+        elif self.waves and self.hs % (self.block_columns * self.passes):
             yield f"hs={self.hs} must be a multiple of {self.block_columns} columns x {self.passes} passes"
         if self.stream_waves > 1 and self.passes > 1:
             yield f"stream_waves above 1 must come with passes=1, got passes={self.passes}"
         if self.held_registers > MAX_HELD:
-            yield f"r/4 + block_rows/2 must be at most {MAX_HELD} registers, got {self.held_registers}"
+            yield (
+                f"r/4 + block_rows/2 (+ 8 with full_norm) must be at most {MAX_HELD} registers, "
+                f"got {self.held_registers}"
+            )
         if self.lds_bytes > arch.lds_bytes:
             yield f"LDS must be at most {arch.lds_bytes} bytes on {arch.name}, got {self.lds_bytes}"
 

@@ -121,7 +121,13 @@ def run(
     text = body if isinstance(body, str) else "\n".join(body)
     program = parse_program(
         _TEMPLATE.format(
-            arch=arch, body=text, lds=lds_bytes, scratch=scratch_bytes, vgprs=vgprs + agprs, accum_offset=vgprs, agprs=agprs
+            arch=arch,
+            body=text,
+            lds=lds_bytes,
+            scratch=scratch_bytes,
+            vgprs=vgprs + agprs,
+            accum_offset=vgprs,
+            agprs=agprs,
         )
     )
     kernel = program.kernel()
@@ -144,7 +150,9 @@ def run(
             chunk.steps = launch.steps_for(mode)
         content = next(m for k, m in w.port.spaces.items() if k.value == "lds").content
         if lds is not None:
-            raw = np.frombuffer(bytes(lds) if isinstance(lds, bytes | bytearray) else np.ascontiguousarray(lds).tobytes(), np.uint8)
+            raw = np.frombuffer(
+                bytes(lds) if isinstance(lds, bytes | bytearray) else np.ascontiguousarray(lds).tobytes(), np.uint8
+            )
             content[: len(raw)] = raw
         with np.errstate(all="ignore"):
             chunk.run()

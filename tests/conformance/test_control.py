@@ -83,7 +83,9 @@ def test_mode_register(arch: str) -> None:
     assert run("s_getreg_b32 s20, hwreg(HW_REG_MODE)", arch=arch).s[20] == default == 0x3F0
     state = run("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 1\ns_getreg_b32 s20, hwreg(HW_REG_MODE, 4, 4)", arch=arch)
     assert state.s[20] == 0b1101
-    state = run("s_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s2\ns_getreg_b32 s20, hwreg(HW_REG_MODE)", arch=arch, s={2: 0xFB})
+    state = run(
+        "s_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s2\ns_getreg_b32 s20, hwreg(HW_REG_MODE)", arch=arch, s={2: 0xFB}
+    )
     assert state.s[20] == 0x3FB
 
 

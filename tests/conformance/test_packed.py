@@ -15,7 +15,9 @@ import pytest
 
 from validation.emulator.errors import AsmError, EmulatorError, UnsupportedError
 from validation.emulator.isa import TABLE
-from validation.emulator.machine.waves import FloatMode
+from validation.emulator.machine.bind import bind
+from validation.emulator.machine.waves import BindContext, FloatMode, Identity, Waves
+from validation.emulator.program import parse_program
 
 from .harness import ARCHS, FULL, flushing, lanes, run
 
@@ -360,6 +362,46 @@ def test_agpr_moves(arch: str) -> None:
 def test_refused(text: str, error: type[EmulatorError], arch: str) -> None:
     with pytest.raises(error):
         run(text, arch=arch)
+
+
+_PROGRAM = """
+	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+	.text
+snippet:
+	{line}
+	s_endpgm
+	.amdgpu_metadata
+amdhsa.kernels:
+  - .name: snippet
+	.end_amdgpu_metadata
+"""
+
+
+@pytest.mark.parametrize("count", [3, 200])
+@pytest.mark.parametrize("selected", [False, True])
+@pytest.mark.parametrize("full", [False, True])
+def test_many_waves(count: int, selected: bool, full: bool) -> None:
+    """Few and many waves, all or some of them stepping, some lanes off: each lane as a scalar computation."""
+    line = "v_pk_fma_f32 v[0:1], v[2:3], s[4:5], v[0:1] op_sel:[1,0,0] op_sel_hi:[0,1,1] neg_hi:[0,1,0]"
+    program = parse_program(_PROGRAM.format(line=line))
+    step = bind(program.instructions[0], BindContext("gfx942", FloatMode(), 8, program.labels, lambda *_: 0, 0)).run
+    zeros = np.zeros(count, np.int64)
+    w = Waves(Identity(np.zeros((count, 3), np.int64), zeros, zeros, zeros), 8, 0, FloatMode(), None)  # type: ignore[arg-type]
+    rng = np.random.default_rng(count)
+    w.VF[:4] = rng.integers(-99, 100, (4, count, 64))
+    w.S[4:6] = rng.integers(-99, 100, (2, count)).astype(np.float32).view(np.uint32)
+    if not full:
+        w.exec_mask[:, ::3] = False
+    w.select(np.arange(0, count, 2) if selected else None)
+    scalar = w.S[4:6].view(np.float32)[:, :, None]
+    low = w.VF[3] * scalar[0] + w.VF[0]
+    high = w.VF[2] * -scalar[1] + w.VF[1]
+    writes = w.exec_mask.copy()
+    if selected:
+        writes[1::2] = False
+    expected = np.where(writes, (low, high), w.VF[:2])
+    step(w)
+    assert (w.VF[:2] == expected).all()
 
 
 def test_every_packed_mnemonic_has_a_vector() -> None:

@@ -12,7 +12,26 @@ from validation.emulator.isa import TABLE
 from .harness import ARCHS, FULL, run
 
 M32, M64 = (1 << 32) - 1, FULL
-EDGES32 = (0, 1, 2, 5, 31, 32, 33, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, M32)
+EDGES32 = (
+    0,
+    1,
+    2,
+    5,
+    31,
+    32,
+    33,
+    0x7F,
+    0x80,
+    0xFF,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x10000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFE,
+    M32,
+)
 EDGES64 = (0, 1, 63, 64, 0x80, M32, 1 << 32, 0x7FFFFFFFFFFFFFFF, 1 << 63, 0x0123456789ABCDEF, M64 - 1, M64)
 
 
@@ -36,7 +55,9 @@ def bfe(x: int, ctl: int, n: int, signed: bool) -> int:
     offset, width = ctl & (n - 1), ctl >> 16 & 0x7F
     if width == 0:
         return 0
-    field = [x >> i & 1 if i < n else (x >> (n - 1) & 1 if signed else 0) for i in range(offset, offset + min(width, n))]
+    field = [
+        x >> i & 1 if i < n else (x >> (n - 1) & 1 if signed else 0) for i in range(offset, offset + min(width, n))
+    ]
     value = sum(b << i for i, b in enumerate(field))
     return value - (1 << len(field)) if signed and field[-1] else value
 
@@ -176,7 +197,9 @@ def test_unary(mnemonic: str, arch: str) -> None:
     for i, a in enumerate(edges(source)):
         before = bool(i % 2)
         want, scc = settled(fn(a), rule, before, bits)
-        rows.append((f"{mnemonic} {reg(20, bits)}, {reg(2, source)}", {2: a & M32, 3: a >> 32}, before, bits, want, scc))
+        rows.append(
+            (f"{mnemonic} {reg(20, bits)}, {reg(2, source)}", {2: a & M32, 3: a >> 32}, before, bits, want, scc)
+        )
     check(mnemonic, arch, rows)
 
 
@@ -291,6 +314,8 @@ def test_every_scalar_mnemonic_is_covered() -> None:
     listed = {*UNARY, *BINARY, "s_cmp_eq_u64", "s_cmp_lg_u64"}
     listed |= {f"s_{c}_{r}_{k}" for c in ("cmp", "cmpk") for r in COMPARE for k in ("i32", "u32")}
     listed |= {f"s_{n}_saveexec_b64" for n in (*LOGIC, "andn1", "orn1")} | {f"s_andn{i}_wrexec_b64" for i in (1, 2)}
-    listed |= {f"s_bitcmp{v}_b{b}" for v in (0, 1) for b in (32, 64)} | {f"s_bitset{v}_b{b}" for v in (0, 1) for b in (32, 64)}
+    listed |= {f"s_bitcmp{v}_b{b}" for v in (0, 1) for b in (32, 64)} | {
+        f"s_bitset{v}_b{b}" for v in (0, 1) for b in (32, 64)
+    }
     listed |= {"s_movk_i32", "s_cmovk_i32", "s_cmov_b32", "s_cmov_b64", "s_addk_i32", "s_mulk_i32"}
     assert {m for (_, m), e in TABLE.items() if e.form == "salu"} == listed

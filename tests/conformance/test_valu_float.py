@@ -56,7 +56,9 @@ def reg(first: int, kind: str) -> str:
     return f"v[{first}:{first + 1}]" if kind == "f64" else f"v{first}"
 
 
-def check(text: str, dst: str, sources: list[tuple[str, list[Any]]], want: list[Any], arch: str, **options: Any) -> None:
+def check(
+    text: str, dst: str, sources: list[tuple[str, list[Any]]], want: list[Any], arch: str, **options: Any
+) -> None:
     """``text`` uses {d}, {0}, {1}, {2} for the registers."""
     v: dict[int, Any] = {}
     names = {}
@@ -87,8 +89,16 @@ def test_add_mul_fma(kind: str, arch: str) -> None:
     above, top, tiny = LIMITS[kind]
     a = [1.5, -0.0, INF, top, tiny, NAN, 3.0]
     b = [2.25, -0.0, -INF, top, tiny, 1.0, -3.0]
-    check(f"v_add_{kind} {{d}}, {{0}}, {{1}}", kind, [(kind, a), (kind, b)], [3.75, -0.0, NAN, INF, 2 * tiny, NAN, 0.0], arch)
-    check(f"v_mul_{kind} {{d}}, {{0}}, {{1}}", kind, [(kind, a), (kind, b)], [3.375, 0.0, -INF, INF, 0.0, NAN, -9.0], arch)
+    check(
+        f"v_add_{kind} {{d}}, {{0}}, {{1}}",
+        kind,
+        [(kind, a), (kind, b)],
+        [3.75, -0.0, NAN, INF, 2 * tiny, NAN, 0.0],
+        arch,
+    )
+    check(
+        f"v_mul_{kind} {{d}}, {{0}}, {{1}}", kind, [(kind, a), (kind, b)], [3.375, 0.0, -INF, INF, 0.0, NAN, -9.0], arch
+    )
     # (1 + u)^2 - (1 + 2u) = u^2: only a fused operation keeps it (f16: 2**-20 is a denormal)
     u = above - 1
     x, c = [above, 2.0, INF], [-(1 + 2 * u), 0.5, NAN]
@@ -160,7 +170,13 @@ def test_unary_variants(arch: str) -> None:
     x = [1.5, 1.0, -1.0, 3.0]
     e = [4, -149, 200, 0]
     check("v_ldexp_f32 {d}, {0}, {1}", "f32", [("f32", x), ("i32", e)], [24.0, TINY32, -INF, 3.0], arch)
-    check("v_ldexp_f64 {d}, {0}, {1}", "f64", [("f64", x), ("i32", [4, -1074, 2000, 0])], [24.0, 2.0**-1074, -INF, 3.0], arch)
+    check(
+        "v_ldexp_f64 {d}, {0}, {1}",
+        "f64",
+        [("f64", x), ("i32", [4, -1074, 2000, 0])],
+        [24.0, 2.0**-1074, -INF, 3.0],
+        arch,
+    )
     check("v_ldexp_f16 {d}, {0}, {1}", "f16", [("f16", x), ("i32", [4, -24, 20, 0])], [24.0, 2.0**-24, -INF, 3.0], arch)
 
 
@@ -252,9 +268,23 @@ def test_mode_denormals(arch: str) -> None:
     check("v_mul_f32 {d}, {0}, {1}", "f32", a, [MIN32 / 2, -MIN32 / 2, 4 * TINY32], arch)
     check("v_mul_f32 {d}, {0}, {1}", "f32", a, [0.0, -0.0, 0.0], arch, mode=flushing())
     # inputs kept, outputs flushed, and the other way round
-    check("v_mul_f32 {d}, {0}, {1}", "f32", [("f32", [TINY32]), ("f32", [2.0**100])], [2.0**-49], arch, mode=flushing(denorm_32=1))
+    check(
+        "v_mul_f32 {d}, {0}, {1}",
+        "f32",
+        [("f32", [TINY32]), ("f32", [2.0**100])],
+        [2.0**-49],
+        arch,
+        mode=flushing(denorm_32=1),
+    )
     check("v_mul_f32 {d}, {0}, {1}", "f32", [("f32", [MIN32]), ("f32", [0.5])], [0.0], arch, mode=flushing(denorm_32=1))
-    check("v_mul_f32 {d}, {0}, {1}", "f32", [("f32", [MIN32]), ("f32", [0.5])], [MIN32 / 2], arch, mode=flushing(denorm_32=2))
+    check(
+        "v_mul_f32 {d}, {0}, {1}",
+        "f32",
+        [("f32", [MIN32]), ("f32", [0.5])],
+        [MIN32 / 2],
+        arch,
+        mode=flushing(denorm_32=2),
+    )
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -310,7 +340,13 @@ def test_packed_conversions(arch: str) -> None:
     bytes_ = [("f32", [200.7, -3.0]), ("u32", [2, 0]), ("u32", [0x11223344, 0x11223344])]
     check("v_cvt_pk_u8_f32 {d}, {0}, {1}, {2}", "u32", bytes_, [0x11C83344, 0x11223300], arch)
     check("v_pack_b32_f16 {d}, {0}, {1}", "u32", [("u32", [0xAAAA1234]), ("u32", [0xBBBB5678])], [0x56781234], arch)
-    check("v_pack_b32_f16 {d}, {0}, {1} op_sel:[1,0,0]", "u32", [("u32", [0xAAAA1234]), ("u32", [0xBBBB5678])], [0x5678AAAA], arch)
+    check(
+        "v_pack_b32_f16 {d}, {0}, {1} op_sel:[1,0,0]",
+        "u32",
+        [("u32", [0xAAAA1234]), ("u32", [0xBBBB5678])],
+        [0x5678AAAA],
+        arch,
+    )
 
 
 def test_gfx950_conversions() -> None:

@@ -65,9 +65,7 @@ class Stage:
 STAGES: dict[str, Stage] = {
     "combine": Stage(
         lambda c, v, f: twin.combine(c.inp.residual, c.inp.block_output, c.inp.injection, c.inp.hc, v, f),
-        lambda o, c, v: oracle.check_combine(
-            o, c.inp.residual, c.inp.block_output, c.inp.injection, c.inp.hc
-        ),
+        lambda o, c, v: oracle.check_combine(o, c.inp.residual, c.inp.block_output, c.inp.injection, c.inp.hc),
         ("rtz", "drop_last"),
     ),
     "rrms": Stage(

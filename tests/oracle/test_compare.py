@@ -108,9 +108,7 @@ def test_strided_inputs_give_the_same_answer() -> None:
     wide[:, :256] = i.residual
     flat = torch.zeros(6, 257, dtype=BF16)
     flat[:, :256] = r2.flatten(1)
-    assert oracle.check_combine(
-        flat[:, :256], wide[:, :256], i.block_output, i.injection.contiguous(), 4
-    ).passed
+    assert oracle.check_combine(flat[:, :256], wide[:, :256], i.block_output, i.injection.contiguous(), 4).passed
 
 
 def test_many_blocks_give_the_figures_of_one() -> None:

@@ -51,9 +51,7 @@ def test_end_to_end_passes(fold_w: bool, shape: tuple[int, int, int, int, int]) 
         r2 = twin.combine(i.residual, i.block_output, i.injection, i.hc, v)
         rrms = twin.rrms(r2, EPS, v)
         weight = i.folded if fold_w else i.merged
-        packed = (
-            twin.down_folded(r2, rrms, weight, v) if fold_w else twin.down(r2, rrms, i.norm_weight, weight, v)
-        )
+        packed = twin.down_folded(r2, rrms, weight, v) if fold_w else twin.down(r2, rrms, i.norm_weight, weight, v)
         x = twin.gate_mix(packed[:, :r], r2, rrms, i.norm_weight, i.w_up, v)
         whole = oracle.check_combine_and_mix(
             r2,

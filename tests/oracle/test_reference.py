@@ -49,9 +49,7 @@ def test_down_by_hand() -> None:
 
 def test_silu_gate_and_mix_by_hand() -> None:
     packed = torch.tensor([[4 * math.log(3.0)]], dtype=F64)
-    assert reference.silu(packed, 4, dtype=F64, store=False).item() == pytest.approx(
-        0.75 * math.log(3.0), rel=1e-15
-    )
+    assert reference.silu(packed, 4, dtype=F64, store=False).item() == pytest.approx(0.75 * math.log(3.0), rel=1e-15)
     gate = reference.up_gate(
         torch.tensor([[1.0]], dtype=F64),
         torch.tensor([[math.log(3.0)], [-math.log(3.0)]], dtype=F64),
@@ -171,9 +169,7 @@ def test_float64_agrees_with_the_bounds_centres_and_float32_stays_inside() -> No
             up: Tensor = i.w_up,
         ) -> Tensor:
             gate = reference.up_gate(h, up, 4, dtype=dtype)
-            return reference.mix(
-                gate, reference.norm(r2, rrms, wn, dtype=dtype, store=False), dtype=dtype, store=False
-            )
+            return reference.mix(gate, reference.norm(r2, rrms, wn, dtype=dtype, store=False), dtype=dtype, store=False)
 
         stages = {
             "combine": (bounds.combine(*args), lambda d, a=args: reference.combine(*a, dtype=d, store=False)),
@@ -199,9 +195,7 @@ def test_float64_agrees_with_the_bounds_centres_and_float32_stays_inside() -> No
         for name, (bound, formula) in stages.items():
             exact, single = formula(F64), formula(F32).to(F64)
             slack = 2.0**-40 * bound.want.abs().amax()
-            assert ((exact - bound.want).abs() <= slack.clamp_min(1e-300) + bound.delta * 2.0**-10).all(), (
-                name
-            )
+            assert ((exact - bound.want).abs() <= slack.clamp_min(1e-300) + bound.delta * 2.0**-10).all(), name
             assert ((single - bound.want).abs() <= bound.delta).all(), (kind, name)
 
 
@@ -238,9 +232,7 @@ def test_mix_only_and_argument_errors() -> None:
     out = reference.mix_only(i.residual, i.norm_weight, i.merged, i.w_up, 4)
     assert torch.equal(out.r2, i.residual.view(2, 4, 16))
     assert oracle.check_mix(out.x, out.inj_next, i.residual, i.norm_weight, i.merged, i.w_up, hc=4).passed
-    assert (
-        reference.mix_only(i.residual, i.norm_weight, i.merged, i.w_up, 4, has_inject=False).inj_next is None
-    )
+    assert reference.mix_only(i.residual, i.norm_weight, i.merged, i.w_up, 4, has_inject=False).inj_next is None
     with pytest.raises(ValueError, match="give both"):
         reference.k1(i.residual, i.block_output, None, i.norm_weight, i.merged, 4)
     with pytest.raises(ValueError, match=r"norm_weight: must have HS=16 or HC\*HS=64 elements \(got 5\)"):

@@ -58,9 +58,7 @@ def test_double_rounding_is_avoided() -> None:
 
 def test_special_values() -> None:
     out = round_bf16(
-        torch.tensor(
-            [math.nan, math.inf, -math.inf, -0.0, 2.0**-134, 3 * 2.0**-135, F32_OVERFLOW], dtype=torch.float64
-        )
+        torch.tensor([math.nan, math.inf, -math.inf, -0.0, 2.0**-134, 3 * 2.0**-135, F32_OVERFLOW], dtype=torch.float64)
     ).to(torch.float64)
     assert math.isnan(out[0])
     assert out[1:3].tolist() == [math.inf, -math.inf]

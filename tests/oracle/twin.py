@@ -91,9 +91,7 @@ def store(value: Tensor, fault: Fault) -> Tensor:
     return torch.where(value.isfinite(), bits.view(F32), value).to(BF16)
 
 
-def combine(
-    residual: Tensor, y: Tensor, injection: Tensor, hc: int, v: Variant, fault: Fault = NONE
-) -> Tensor:
+def combine(residual: Tensor, y: Tensor, injection: Tensor, hc: int, v: Variant, fault: Fault = NONE) -> Tensor:
     m, hs = y.shape
     iw = 2.0 * v.sigmoid(injection.to(F32) / hc).unsqueeze(2)
     r, y32 = residual.to(F32).reshape(m, hc, hs), y.to(F32).unsqueeze(1).clone()

@@ -26,25 +26,28 @@ def fake(name: str, *arguments: str) -> int:
     return cli.main(["--op", f"validation_fakes:{name}", *arguments], FAKE_DEVICE)
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    ((), "--arch is needed: gfx942, gfx950 or all"),
-    (("--arch", "gfx90a"), "unknown arch 'gfx90a' (known: gfx942, gfx950, all)"),
-    (("--arch", "gfx942", "--only", "perf"), "unknown stage 'perf' (stages: environment, compile, correctness"),
-    (("--arch", "gfx942", "--skip", "everything"), "unknown stage 'everything'"),
-    (("--arch", "gfx942", "--report", "/"), "is a directory"),
-    (("--arch", "gfx942", "--report", "/dev/null"), "is not a regular file"),
-    (("--arch", "gfx942", "--report", "/no/such/folder/out.json"), "does not exist"),
-    (("--arch", "gfx942", "--report", "/proc/out.json"), "is not writable"),
-    (("--arch", "gfx942", "--require", "silicon"), "--require: invalid choice: 'silicon'"),
-    (("--arch", "gfx942", "--seed", "-1"), "must be a whole number"),
-    (("--arch", "gfx942", "--jobs", "0"), "must be from 1 to 1024"),
-    (("--arch", "gfx942", "--case", "nonsense"), "must start with a stage and a dot"),
-    (("--arch", "gfx942", "--case", "environment.source", "--only", "compile"), "does not go together"),
-    (("--arch", "gfx942", "--op", "nothing"), "unknown operation 'nothing' (known: hcgr"),
-    (("--arch", "gfx942", "--op", "json:loads"), "is a function, not an Operation"),
-    (("--arch", "gfx942", "--op", "no_such_module:OP"), "cannot be loaded"),
-    (("--arch", "gfx942", "--frobnicate"), "unrecognized arguments: --frobnicate"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "--arch is needed: gfx942, gfx950 or all"),
+        (("--arch", "gfx90a"), "unknown arch 'gfx90a' (known: gfx942, gfx950, all)"),
+        (("--arch", "gfx942", "--only", "perf"), "unknown stage 'perf' (stages: environment, compile, correctness"),
+        (("--arch", "gfx942", "--skip", "everything"), "unknown stage 'everything'"),
+        (("--arch", "gfx942", "--report", "/"), "is a directory"),
+        (("--arch", "gfx942", "--report", "/dev/null"), "is not a regular file"),
+        (("--arch", "gfx942", "--report", "/no/such/folder/out.json"), "does not exist"),
+        (("--arch", "gfx942", "--report", "/proc/out.json"), "is not writable"),
+        (("--arch", "gfx942", "--require", "silicon"), "--require: invalid choice: 'silicon'"),
+        (("--arch", "gfx942", "--seed", "-1"), "must be a whole number"),
+        (("--arch", "gfx942", "--jobs", "0"), "must be from 1 to 1024"),
+        (("--arch", "gfx942", "--case", "nonsense"), "must start with a stage and a dot"),
+        (("--arch", "gfx942", "--case", "environment.source", "--only", "compile"), "does not go together"),
+        (("--arch", "gfx942", "--op", "nothing"), "unknown operation 'nothing' (known: hcgr"),
+        (("--arch", "gfx942", "--op", "json:loads"), "is a function, not an Operation"),
+        (("--arch", "gfx942", "--op", "no_such_module:OP"), "cannot be loaded"),
+        (("--arch", "gfx942", "--frobnicate"), "unrecognized arguments: --frobnicate"),
+    ],
+)
 def test_bad_input_is_one_line_and_exit_2(
     arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,8 +84,9 @@ def test_failing_run_prints_source_line_and_replay(tmp_path: Path, capsys: pytes
     assert fake("BAD", "--arch", "gfx942", "--report", str(path), "--only", "correctness", "--seed", "5") == 1
     out = capsys.readouterr().out
     assert "memcheck: store outside of every allocation [out[4, 0]] at fake_kernel.py:34" in out
-    assert "replay: hcgr-validate --op validation_fakes:BAD --arch gfx942 " \
-        "--case correctness.fake.wrong.s1 --seed 5" in out
+    assert (
+        "replay: hcgr-validate --op validation_fakes:BAD --arch gfx942 --case correctness.fake.wrong.s1 --seed 5" in out
+    )
     assert json.loads(path.read_text())["verdict"]["result"] == "FAIL"
 
 
@@ -152,10 +156,12 @@ def test_interruption_ends_workers_and_leaves_the_old_report(tmp_path: Path, num
     path.write_text("old")
     program = (
         "import sys; from validation.cli import main; sys.exit(main(['--op', 'validation_fakes:SLOW', '--arch', "
-        f"'gfx942', '--report', {str(path)!r}, '--jobs', '2', '--only', 'correctness'], {FAKE_DEVICE!r}))")
+        f"'gfx942', '--report', {str(path)!r}, '--jobs', '2', '--only', 'correctness'], {FAKE_DEVICE!r}))"
+    )
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}", "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     workers = _await(lambda: _children(process.pid))
     time.sleep(0.5)  # let the worker enter its endless case
     process.send_signal(number)

@@ -85,8 +85,13 @@ def test_allocations_are_poisoned_within_the_block_only() -> None:
     originals = torch.empty, torch.Tensor.new_empty
     like = torch.zeros(4, 4)
     with poisoned_allocations():
-        made = [torch.empty(1000, dtype=BF16), torch.empty_like(like), torch.empty_strided((4, 4), (5, 1)),
-                like.new_empty(7), like.new_empty_strided((2, 2), (3, 1))]
+        made = [
+            torch.empty(1000, dtype=BF16),
+            torch.empty_like(like),
+            torch.empty_strided((4, 4), (5, 1)),
+            like.new_empty(7),
+            like.new_empty_strided((2, 2), (3, 1)),
+        ]
         assert torch.empty(3, dtype=torch.int32).shape == (3,)
     assert all(len(unwritten(tensor)) == tensor.numel() for tensor in made)
     assert (torch.empty, torch.Tensor.new_empty) == originals
@@ -98,8 +103,10 @@ def test_unwritten_elements_and_foreign_rows_are_noticed() -> None:
     assert check_written(out, [2, 3, 4], [1, 5])["passed"]
     poison(out[3, 7:9])
     missed = check_written(out, [2, 3, 4], [1, 5])
-    assert (missed["passed"], "2 elements of rows 2..4 were never written, first [3, 7]" in missed["message"]) \
-        == (False, True)
+    assert (missed["passed"], "2 elements of rows 2..4 were never written, first [3, 7]" in missed["message"]) == (
+        False,
+        True,
+    )
     out[3, 7:9] = 1.0
     out[5, 15] = 0.0
     assert "row 5 was written" in check_written(out, [2, 3, 4], [1, 5])["message"]

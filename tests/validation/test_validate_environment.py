@@ -48,10 +48,14 @@ def test_a_worker_really_runs_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def git(folder: Path, *arguments: str) -> None:
-    identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
-                "GIT_COMMITTER_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True,
-                   env=os.environ | identity)
+    identity = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+    }
+    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, env=os.environ | identity)
 
 
 def test_source_state_of_a_checkout(tmp_path: Path) -> None:
@@ -99,13 +103,21 @@ def test_hip_is_claimed_only_for_its_own_arch(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_hip_receipts_come_from_the_trace() -> None:
-    trace: dict[str, Any] = {"traceEvents": [
-        {"cat": "gpu_memcpy", "name": "Memcpy HtoD", "args": {}},
-        {"cat": "kernel", "name": "combine", "args": {"grid": [7, 2, 1], "block": [320, 1, 1]}},
-    ]}
+    trace: dict[str, Any] = {
+        "traceEvents": [
+            {"cat": "gpu_memcpy", "name": "Memcpy HtoD", "args": {}},
+            {"cat": "kernel", "name": "combine", "args": {"grid": [7, 2, 1], "block": [320, 1, 1]}},
+        ]
+    }
     (receipt,) = hip.kernel_receipts(trace, "gfx942")
-    assert receipt == {"kernel": "combine", "arch": "gfx942", "grid": [7, 2, 1], "block": [320, 1, 1],
-                       "workgroups_run": 14, "instructions": None}
+    assert receipt == {
+        "kernel": "combine",
+        "arch": "gfx942",
+        "grid": [7, 2, 1],
+        "block": [320, 1, 1],
+        "workgroups_run": 14,
+        "instructions": None,
+    }
 
 
 def test_levels_are_ordered() -> None:

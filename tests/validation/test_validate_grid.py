@@ -27,7 +27,8 @@ def test_pairwise_covers_every_legal_pair(counts: list[int], seed: int) -> None:
         for a, b in itertools.product(left.values, right.values):
             met, possible = (
                 any(c.params[left.name] == a.value and c.params[right.name] == b.value for c in some)
-                for some in (cases, grid.full()))
+                for some in (cases, grid.full())
+            )
             assert met is possible
     assert len({c.name for c in cases}) == len(cases) <= len(grid.full())
 
@@ -43,24 +44,30 @@ def test_a_name_rebuilds_its_case_without_the_cover() -> None:
         assert COMBINE_GRID.decode(case.name).params == case.params
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("m1", "has 1 parts, this grid has 9 axes"),
-    ("m7.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outgiven", "'m7' is not a value of axis 'm'"),
-    ("m8192.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outalloc", "not a legal case: the op can allocate"),
-])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("m1", "has 1 parts, this grid has 9 axes"),
+        ("m7.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outgiven", "'m7' is not a value of axis 'm'"),
+        ("m8192.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outalloc", "not a legal case: the op can allocate"),
+    ],
+)
 def test_a_foreign_name_is_refused_with_the_reason(name: str, words: str) -> None:
     with pytest.raises(GridError) as caught:
         COMBINE_GRID.decode(name)
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(("build", "words"), [
-    (lambda: AxisValue("a", 1, "unheard of"), "role of 'a'"),
-    (lambda: AxisValue("a-b", 1, "odd"), "lower-case letters"),
-    (lambda: Grid((axis("a", 1), Axis("b", (AxisValue("a0", 0, "odd"),)))), "labels must be unique"),
-    (lambda: Grid((axis("a", 2),), (Rule(("a", "z"), lambda a, z: True, ""),)), "unknown axes: z"),
-    (lambda: Grid((axis("a", 2),), (), (Anchor({"a": "a9"}, "why"),)), "axis 'a' has no value 'a9'"),
-])
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: AxisValue("a", 1, "unheard of"), "role of 'a'"),
+        (lambda: AxisValue("a-b", 1, "odd"), "lower-case letters"),
+        (lambda: Grid((axis("a", 1), Axis("b", (AxisValue("a0", 0, "odd"),)))), "labels must be unique"),
+        (lambda: Grid((axis("a", 2),), (Rule(("a", "z"), lambda a, z: True, ""),)), "unknown axes: z"),
+        (lambda: Grid((axis("a", 2),), (), (Anchor({"a": "a9"}, "why"),)), "axis 'a' has no value 'a9'"),
+    ],
+)
 def test_a_grid_that_contradicts_itself_is_refused(build, words: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(GridError) as caught:
         build()

@@ -121,8 +121,7 @@ def test_schema_is_a_schema_and_strict() -> None:
 
     strict = objects(schema)
     assert len(strict) > 10
-    assert all(o.get("additionalProperties") is False and set(o["required"]) == set(o["properties"])
-               for o in strict)
+    assert all(o.get("additionalProperties") is False and set(o["required"]) == set(o["properties"]) for o in strict)
 
 
 def test_unknown_schema_names_those_there_are() -> None:
@@ -133,27 +132,39 @@ def test_unknown_schema_names_those_there_are() -> None:
 def test_report_names_follow_the_arch() -> None:
     assert report_paths(Path("a/out.json"), ["gfx942"]) == {"gfx942": Path("a/out.json")}
     assert report_paths(Path("a/out.json"), ["gfx942", "gfx950"]) == {
-        "gfx942": Path("a/out.gfx942.json"), "gfx950": Path("a/out.gfx950.json")}
+        "gfx942": Path("a/out.gfx942.json"),
+        "gfx950": Path("a/out.gfx950.json"),
+    }
 
 
 def stage(name: str, status: str = "pass", evidence: str = "emulated", settles: bool = True) -> Report:
     counts = dict.fromkeys(("pass", "fail", "skip", "error", "total"), 0)
     counts[status] = counts["total"] = 1
-    return {"name": name, "status": status, "reason": "why", "evidence": evidence, "settles": settles,
-            "deselected": False, "counts": counts}
+    return {
+        "name": name,
+        "status": status,
+        "reason": "why",
+        "evidence": evidence,
+        "settles": settles,
+        "deselected": False,
+        "counts": counts,
+    }
 
 
-@pytest.mark.parametrize(("stages", "text"), [
-    ([stage("correctness"), stage("contract")], "PASS (emulated)"),
-    ([stage("correctness", evidence="runtime"), stage("contract", evidence="runtime")], "PASS (runtime)"),
-    ([stage("correctness", evidence="runtime"), stage("contract")], "PASS (emulated)"),
-    ([stage("correctness", "fail"), stage("contract", "error")], "FAIL (emulated)"),
-    ([stage("correctness", "error", "none"), stage("contract")], "INCONCLUSIVE (emulated)"),
-    ([stage("correctness", "skip", "none"), stage("contract")], "INCONCLUSIVE (emulated)"),
-    ([stage("compile", evidence="compile-only", settles=False)], "INCONCLUSIVE (compile-only)"),
-    ([stage("compile", "fail", evidence="compile-only", settles=False)], "FAIL (compile-only)"),
-    ([stage("environment", evidence="none", settles=False)], "INCONCLUSIVE (none)"),
-])
+@pytest.mark.parametrize(
+    ("stages", "text"),
+    [
+        ([stage("correctness"), stage("contract")], "PASS (emulated)"),
+        ([stage("correctness", evidence="runtime"), stage("contract", evidence="runtime")], "PASS (runtime)"),
+        ([stage("correctness", evidence="runtime"), stage("contract")], "PASS (emulated)"),
+        ([stage("correctness", "fail"), stage("contract", "error")], "FAIL (emulated)"),
+        ([stage("correctness", "error", "none"), stage("contract")], "INCONCLUSIVE (emulated)"),
+        ([stage("correctness", "skip", "none"), stage("contract")], "INCONCLUSIVE (emulated)"),
+        ([stage("compile", evidence="compile-only", settles=False)], "INCONCLUSIVE (compile-only)"),
+        ([stage("compile", "fail", evidence="compile-only", settles=False)], "FAIL (compile-only)"),
+        ([stage("environment", evidence="none", settles=False)], "INCONCLUSIVE (none)"),
+    ],
+)
 def test_verdict_follows_from_the_stages(stages: list[Report], text: str) -> None:
     verdict = decide(stages, None, [])
     assert verdict["text"] == text
@@ -161,12 +172,15 @@ def test_verdict_follows_from_the_stages(stages: list[Report], text: str) -> Non
     assert verdict["exit_code"] == {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}[verdict["result"]]
 
 
-@pytest.mark.parametrize(("damage", "words"), [
-    (lambda text: text.replace(".amdgpu_metadata", ".other"), "no .amdgpu_metadata section"),
-    (lambda text: text.replace("gfx942", "none"), "names no gfx target"),
-    (lambda text: text.replace(".vgpr_spill_count", ".nothing"), "lacks .vgpr_spill_count"),
-    (lambda text: text.replace("fake_kernel:\n", "other:\n"), "no code for kernel 'fake_kernel'"),
-])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: text.replace(".amdgpu_metadata", ".other"), "no .amdgpu_metadata section"),
+        (lambda text: text.replace("gfx942", "none"), "names no gfx target"),
+        (lambda text: text.replace(".vgpr_spill_count", ".nothing"), "lacks .vgpr_spill_count"),
+        (lambda text: text.replace("fake_kernel:\n", "other:\n"), "no code for kernel 'fake_kernel'"),
+    ],
+)
 def test_metadata_that_does_not_say_is_an_error(damage: Callable[[str], str], words: str) -> None:
     with pytest.raises(MetadataError) as caught:
         kernel_resources(damage(fakes.ASM.format(arch="gfx942", scratch=0)))

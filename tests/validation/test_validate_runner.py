@@ -67,36 +67,42 @@ def test_bad_operation_report_is_valid_and_fails(bad: dict[str, Any]) -> None:
     assert bad["verdict"]["exit_code"] == 1
 
 
-@pytest.mark.parametrize(("mode", "status", "words"), [
-    ("good", "pass", ""),
-    ("garbage", "pass", ""),
-    ("empty", "pass", ""),
-    ("wrong", "fail", "out: error/bound 7.5 at [1, 2]"),
-    ("finding", "fail", "memcheck at fake_kernel.py:34"),
-    ("fault", "fail", "memory fault"),
-    ("guard", "fail", "guard bytes changed beside out"),
-    ("refuses", "fail", "refused a legal call: ValueError: size must be even"),
-    ("empty_launched", "fail", "1 launch observed, none expected"),
-    ("unlaunched", "error", "no launch was observed"),
-    ("partial_launch", "error", "no launch was observed"),
-    ("uncompared", "error", "nothing was compared"),
-    ("raises", "error", "a bug of the harness or the compiler"),
-    ("broken_harness", "error", "the oracle cannot be built"),
-    ("abort", "error", "SIGABRT; last words on stderr: LLVM ERROR: Cannot select"),
-    ("exits", "error", "worker ended with exit code 0"),
-    ("skip", "skip", "this device has no such thing"),
-])
+@pytest.mark.parametrize(
+    ("mode", "status", "words"),
+    [
+        ("good", "pass", ""),
+        ("garbage", "pass", ""),
+        ("empty", "pass", ""),
+        ("wrong", "fail", "out: error/bound 7.5 at [1, 2]"),
+        ("finding", "fail", "memcheck at fake_kernel.py:34"),
+        ("fault", "fail", "memory fault"),
+        ("guard", "fail", "guard bytes changed beside out"),
+        ("refuses", "fail", "refused a legal call: ValueError: size must be even"),
+        ("empty_launched", "fail", "1 launch observed, none expected"),
+        ("unlaunched", "error", "no launch was observed"),
+        ("partial_launch", "error", "no launch was observed"),
+        ("uncompared", "error", "nothing was compared"),
+        ("raises", "error", "a bug of the harness or the compiler"),
+        ("broken_harness", "error", "the oracle cannot be built"),
+        ("abort", "error", "SIGABRT; last words on stderr: LLVM ERROR: Cannot select"),
+        ("exits", "error", "worker ended with exit code 0"),
+        ("skip", "skip", "this device has no such thing"),
+    ],
+)
 def test_each_end_of_a_correctness_case(bad: dict[str, Any], mode: str, status: str, words: str) -> None:
     record = case(bad, f"correctness.fake.{mode}.s1")
     assert (record["status"], words in record["reason"]) == (status, True), record["reason"]
 
 
-@pytest.mark.parametrize(("variant", "status", "words"), [
-    ("good", "pass", ""),
-    ("wrong", "fail", "fake_kernel: scratch_bytes is 64, at most 0 accepted"),
-    ("abort", "error", "Cannot select"),
-    ("complains", "error", "local memory limit exceeded"),
-])
+@pytest.mark.parametrize(
+    ("variant", "status", "words"),
+    [
+        ("good", "pass", ""),
+        ("wrong", "fail", "fake_kernel: scratch_bytes is 64, at most 0 accepted"),
+        ("abort", "error", "Cannot select"),
+        ("complains", "error", "local memory limit exceeded"),
+    ],
+)
 def test_each_end_of_a_compile_case(bad: dict[str, Any], variant: str, status: str, words: str) -> None:
     record = case(bad, f"compile.fake.{variant}")
     assert (record["status"], words in record["reason"]) == (status, True), record["reason"]
@@ -105,15 +111,18 @@ def test_each_end_of_a_compile_case(bad: dict[str, Any], variant: str, status: s
         assert (kernel["vgprs"], kernel["agprs"], kernel["lds_bytes"], kernel["instructions"]) == (24, 4, 1024, 3)
 
 
-@pytest.mark.parametrize(("row", "status", "words"), [
-    ("refuses", "pass", ""),
-    ("empty_call", "pass", ""),
-    ("accepts", "fail", "accepted the call, ValueError expected"),
-    ("mute", "fail", "the message does not mention 'out', '[4, 2]': bad"),
-    ("wrong_type", "fail", "raised TypeError, ValueError expected"),
-    ("scribbles", "fail", "bytes changed in out"),
-    ("launches", "fail", "launched fake"),
-])
+@pytest.mark.parametrize(
+    ("row", "status", "words"),
+    [
+        ("refuses", "pass", ""),
+        ("empty_call", "pass", ""),
+        ("accepts", "fail", "accepted the call, ValueError expected"),
+        ("mute", "fail", "the message does not mention 'out', '[4, 2]': bad"),
+        ("wrong_type", "fail", "raised TypeError, ValueError expected"),
+        ("scribbles", "fail", "bytes changed in out"),
+        ("launches", "fail", "launched fake"),
+    ],
+)
 def test_each_end_of_a_contract_case(bad: dict[str, Any], row: str, status: str, words: str) -> None:
     record = case(bad, f"contract.fake.{row}")
     assert (record["status"], words in record["reason"]) == (status, True), record["reason"]
@@ -126,8 +135,9 @@ def test_a_lost_worker_costs_its_own_case_and_is_replaced(bad: dict[str, Any]) -
 
 def test_failing_case_carries_a_replay_command(bad: dict[str, Any]) -> None:
     record = case(bad, "correctness.fake.wrong.s1")
-    assert record["replay"] == ("hcgr-validate --op validation_fakes:BAD --arch gfx942 "
-                                "--case correctness.fake.wrong.s1 --seed 3")
+    assert record["replay"] == (
+        "hcgr-validate --op validation_fakes:BAD --arch gfx942 --case correctness.fake.wrong.s1 --seed 3"
+    )
 
 
 def test_replay_gives_the_same_record(bad: dict[str, Any]) -> None:
@@ -185,15 +195,18 @@ def test_verdict_without_stages_is_inconclusive() -> None:
     assert decide([], None, [])["result"] == "INCONCLUSIVE"
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"case": "nonsense"}, "must start with a stage"),
-    ({"case": "correctness.fake"}, "must look like"),
-    ({"case": "correctness.fake.good.s9"}, "'s9' is not a value of axis 'size' (values: s1)"),
-    ({"case": "correctness.other.good.s1"}, "has no entry point 'other' (it has: fake)"),
-    ({"case": "contract.fake.nothing"}, "cases are called like: contract.fake.refuses"),
-    ({"only": ("compile",), "skip": ("compile",)}, "leave no stage"),
-    ({"only": ("perf",)}, "unknown stage 'perf'"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"case": "nonsense"}, "must start with a stage"),
+        ({"case": "correctness.fake"}, "must look like"),
+        ({"case": "correctness.fake.good.s9"}, "'s9' is not a value of axis 'size' (values: s1)"),
+        ({"case": "correctness.other.good.s1"}, "has no entry point 'other' (it has: fake)"),
+        ({"case": "contract.fake.nothing"}, "cases are called like: contract.fake.refuses"),
+        ({"only": ("compile",), "skip": ("compile",)}, "leave no stage"),
+        ({"only": ("perf",)}, "unknown stage 'perf'"),
+    ],
+)
 def test_selection_errors_say_what_there_is(options: dict[str, Any], words: str) -> None:
     plan = replace(Plan(fakes.GOOD, "validation_fakes:GOOD"), **options)
     with pytest.raises(SelectionError) as caught:

@@ -19,9 +19,19 @@ COVERS = {"checks": ["fake"], "schedules": "none", "memory": "none"}
 ME = "validation_fakes"
 
 FINDING = {
-    "check": "memcheck", "message": "store outside of every allocation", "kernel": "fake", "workgroup": [0, 0, 0],
-    "wave": 0, "lane": 3, "instruction": "global_store_dword v[0:1], v2, off", "asm_line": 12,
-    "source_file": "fake_kernel.py", "source_line": 34, "argument": "out", "index": [4, 0], "occurrences": 2,
+    "check": "memcheck",
+    "message": "store outside of every allocation",
+    "kernel": "fake",
+    "workgroup": [0, 0, 0],
+    "wave": 0,
+    "lane": 3,
+    "instruction": "global_store_dword v[0:1], v2, off",
+    "asm_line": 12,
+    "source_file": "fake_kernel.py",
+    "source_line": 34,
+    "argument": "out",
+    "index": [4, 0],
+    "occurrences": 2,
 }
 
 ASM = """\t.text
@@ -127,8 +137,17 @@ class FakeDriver:
         if outputs == "uncompared":
             return []
         good = outputs != "wrong"
-        return [comparison("out", "bound", good, "within bound" if good else "error/bound 7.5 at [1, 2]",
-                           elements=8, max_ratio=0.5 if good else 7.5, worst_index=[1, 2])]
+        return [
+            comparison(
+                "out",
+                "bound",
+                good,
+                "within bound" if good else "error/bound 7.5 at [1, 2]",
+                elements=8,
+                max_ratio=0.5 if good else 7.5,
+                worst_index=[1, 2],
+            )
+        ]
 
     def build(self, case: Case, arch: str) -> list[str]:
         mode = case.params["mode"]
@@ -153,7 +172,8 @@ class FakeDriver:
                 return 5
             if row != "accepts":
                 raise (TypeError if row == "wrong_type" else ValueError)(
-                    "out must be [4, 2] float32, got [4, 3]" if row != "mute" else "bad")
+                    "out must be [4, 2] float32, got [4, 3]" if row != "mute" else "bad"
+                )
             return None
 
         return ContractCall(call, (("out", view),), lambda result: None if result == 5 else f"returned {result}")
@@ -223,8 +243,16 @@ def grid(*modes: str) -> Grid:
 
 def operation(*modes: str, rows: tuple[ContractRow, ...] = (), timeout_s: float = 60.0) -> Operation:
     entry = EntryPoint(
-        "fake", "fake_function", grid(*modes), f"{ME}:FakeDriver", rows, lambda params: params["mode"],
-        lambda params: not params["mode"].startswith("empty"), {"scratch_bytes": 0}, timeout_s)
+        "fake",
+        "fake_function",
+        grid(*modes),
+        f"{ME}:FakeDriver",
+        rows,
+        lambda params: params["mode"],
+        lambda params: not params["mode"].startswith("empty"),
+        {"scratch_bytes": 0},
+        timeout_s,
+    )
     return Operation("fake", "A fake operation", ("validation_fakes_op",), (entry,))
 
 
@@ -234,10 +262,34 @@ def row(name: str, error: str | None = "ValueError", mentions: tuple[str, ...] =
 
 GOOD = operation("good", "good2", "garbage", rows=(row("refuses"), row("empty_call", None, ())))
 BAD = operation(
-    "good", "wrong", "abort", "garbage", "raises", "refuses", "finding", "fault", "guard", "unlaunched",
-    "partial_launch", "empty", "empty_launched", "exits", "uncompared", "skip", "broken_harness", "complains",
-    rows=(row("refuses"), row("accepts"), row("mute"), row("wrong_type"), row("scribbles"), row("launches"),
-          row("empty_call", None, ())))
+    "good",
+    "wrong",
+    "abort",
+    "garbage",
+    "raises",
+    "refuses",
+    "finding",
+    "fault",
+    "guard",
+    "unlaunched",
+    "partial_launch",
+    "empty",
+    "empty_launched",
+    "exits",
+    "uncompared",
+    "skip",
+    "broken_harness",
+    "complains",
+    rows=(
+        row("refuses"),
+        row("accepts"),
+        row("mute"),
+        row("wrong_type"),
+        row("scribbles"),
+        row("launches"),
+        row("empty_call", None, ()),
+    ),
+)
 HANGING = operation("good", "hang", "good2", timeout_s=1.0)
 SLOW = operation("hang", timeout_s=600.0)
 HUNGRY = operation("good", "hungry")

@@ -9,5 +9,7 @@ from validation.cases import fragment
 
 
 def execute(payload: dict[str, Any], context: Any) -> dict[str, Any]:
-    return fragment("pass", facts={"environment": dict(os.environ), "cwd": os.getcwd(),
-                                   "session_leader": os.getsid(0) == os.getpid()})
+    return fragment(
+        "pass",
+        facts={"environment": dict(os.environ), "cwd": os.getcwd(), "session_leader": os.getsid(0) == os.getpid()},
+    )

@@ -64,8 +64,12 @@ def receipt(
 ) -> dict[str, Any]:
     """Proof of one launch, written by the launch layer: ``instructions`` are wave-instructions, if counted."""
     return {
-        "kernel": kernel, "arch": arch, "grid": list(grid), "block": list(block),
-        "workgroups_run": workgroups_run, "instructions": instructions,
+        "kernel": kernel,
+        "arch": arch,
+        "grid": list(grid),
+        "block": list(block),
+        "workgroups_run": workgroups_run,
+        "instructions": instructions,
     }
 
 

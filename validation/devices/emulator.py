@@ -26,8 +26,12 @@ def claim(arch: str) -> Claim:
     registered = {entry.name for entry in importlib.metadata.entry_points(group="flydsl.backends")}
     if BACKEND in registered:
         return Claim(BACKEND, LEVEL, True, "registered as a FlyDSL backend")
-    return Claim(BACKEND, LEVEL, False, "the package is not installed, so FlyDSL does not know the backend "
-                                        "'emulator' (pip install -e .)")
+    return Claim(
+        BACKEND,
+        LEVEL,
+        False,
+        "the package is not installed, so FlyDSL does not know the backend 'emulator' (pip install -e .)",
+    )
 
 
 def worker_environment(arch: str) -> dict[str, str]:
@@ -55,8 +59,10 @@ class Session:
     @property
     def launches(self) -> list[dict[str, Any]]:
         """One receipt a launch."""
-        return [receipt(r.kernel, r.arch, r.grid, r.block, r.workgroups_run, r.instructions)
-                for r in self._emulated.launches]
+        return [
+            receipt(r.kernel, r.arch, r.grid, r.block, r.workgroups_run, r.instructions)
+            for r in self._emulated.launches
+        ]
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -97,7 +103,7 @@ class EmulatorBench:
             if tensor.numel():
                 raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
                 first = tensor.data_ptr() - raw.data_ptr()
-                edges = raw[:first], raw[first + tensor.numel() * tensor.element_size():]
+                edges = raw[:first], raw[first + tensor.numel() * tensor.element_size() :]
                 if any(bool(edge.any()) for edge in edges):
                     damaged.append(name)
         return damaged

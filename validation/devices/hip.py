@@ -91,13 +91,13 @@ class HipBench:
         size = math.prod(shape) * dtype.itemsize
         raw = torch.full((2 * GUARD_BYTES + size,), GUARD_PATTERN, dtype=torch.uint8, device=self.device)
         self._guards.append((name, raw, size))
-        return raw[GUARD_BYTES:GUARD_BYTES + size].view(dtype).reshape(tuple(shape))
+        return raw[GUARD_BYTES : GUARD_BYTES + size].view(dtype).reshape(tuple(shape))
 
     def guard_damage(self) -> list[str]:
         """Names of tensors with a changed guard byte."""
         damaged = []
         for name, raw, size in self._guards:
-            edges = (raw[:GUARD_BYTES], raw[GUARD_BYTES + size:])
+            edges = (raw[:GUARD_BYTES], raw[GUARD_BYTES + size :])
             if any(bool((edge != GUARD_PATTERN).any()) for edge in edges):
                 damaged.append(name)
         return damaged

@@ -25,14 +25,28 @@ from validation.operation import JsonDict
 
 #: Variables that a worker may inherit. Everything else, secrets among it, stays outside.
 ALLOWED_ENVIRONMENT = (
-    "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SYSTEMROOT",
-    "ROCM_PATH", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "SYSTEMROOT",
+    "ROCM_PATH",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
 )
 
 #: Every numeric library in a worker uses one thread: work is spread over processes.
 FIXED_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUNBUFFERED": "1",
 }
 
 STARTUP_TIMEOUT_S = 120.0
@@ -45,8 +59,13 @@ def worker_environment(extra: Mapping[str, str], home: Path) -> dict[str, str]:
     environment = {name: os.environ[name] for name in ALLOWED_ENVIRONMENT if name in os.environ}
     environment |= FIXED_ENVIRONMENT
     environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
-    for name, folder in (("HOME", "home"), ("TMPDIR", "tmp"), ("XDG_CACHE_HOME", "cache"),
-                         ("FLYDSL_RUNTIME_CACHE_DIR", "cache/flydsl"), ("TRITON_CACHE_DIR", "cache/triton")):
+    for name, folder in (
+        ("HOME", "home"),
+        ("TMPDIR", "tmp"),
+        ("XDG_CACHE_HOME", "cache"),
+        ("FLYDSL_RUNTIME_CACHE_DIR", "cache/flydsl"),
+        ("TRITON_CACHE_DIR", "cache/triton"),
+    ):
         path = home / folder
         path.mkdir(parents=True, exist_ok=True)
         environment[name] = str(path)
@@ -129,14 +148,34 @@ class Pool:
         stdout, stderr = (self.home / f"worker{self._serial}.{name}" for name in ("out", "err"))
         child_reads, requests = os.pipe()
         answers, child_writes = os.pipe()
-        command = [sys.executable, "-m", "validation.worker", "--read-fd", str(child_reads), "--write-fd",
-                   str(child_writes), "--parent", str(os.getpid()), "--arch", self.arch, "--device", self.device,
-                   "--stderr", str(stderr)]
+        command = [
+            sys.executable,
+            "-m",
+            "validation.worker",
+            "--read-fd",
+            str(child_reads),
+            "--write-fd",
+            str(child_writes),
+            "--parent",
+            str(os.getpid()),
+            "--arch",
+            self.arch,
+            "--device",
+            self.device,
+            "--stderr",
+            str(stderr),
+        ]
         with stdout.open("ab") as out, stderr.open("ab") as err:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.home,
-                env=worker_environment(self._extra, self.home), pass_fds=(child_reads, child_writes),
-                start_new_session=True)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=self.home,
+                env=worker_environment(self._extra, self.home),
+                pass_fds=(child_reads, child_writes),
+                start_new_session=True,
+            )
         os.close(child_reads)
         os.close(child_writes)
         worker = _Worker(process, requests, answers, stdout, stderr, time.monotonic())

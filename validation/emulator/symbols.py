@@ -10,7 +10,9 @@ from .errors import AsmError, UnsupportedError
 from .memory.space import AddressSpace, Allocation
 from .program.program import INSTRUCTION_BYTES, Instruction, Program
 
-_REFERENCE = re.compile(r"(?P<symbol>[\w.$]+)(?:@(?P<kind>rel32|abs32|gotpcrel32)@(?P<half>lo|hi))?(?P<addend>[+-]\d+)?")
+_REFERENCE = re.compile(
+    r"(?P<symbol>[\w.$]+)(?:@(?P<kind>rel32|abs32|gotpcrel32)@(?P<half>lo|hi))?(?P<addend>[+-]\d+)?"
+)
 _MASK = (1 << 64) - 1
 
 
@@ -31,7 +33,9 @@ class CodeImage:
             self.content[start : start + len(raw)] = raw[: len(self.content) - start]
             for offset, size, name in program.data.fixups:
                 value = self.address_of(name) & ((1 << (8 * size)) - 1)
-                self.content[start + offset : start + offset + size] = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
+                self.content[start + offset : start + offset + size] = np.frombuffer(
+                    value.to_bytes(size, "little"), np.uint8
+                )
             space.add(Allocation(self.data_base, len(raw), "constant data", owner=self.content))
 
     def address_of(self, symbol: str) -> int:

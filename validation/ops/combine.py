@@ -63,7 +63,7 @@ class CombineDriver:
         block_output = bench.empty((m, hs + p["row_padding"]), BF16, "block_output")[:, :hs]
         first = min(320, inj_stride - hc)
         injection_base = bench.empty((m, inj_stride), BF16, "injection")
-        injection = injection_base[:, first:first + hc]
+        injection = injection_base[:, first : first + hc]
         shape = (hs,) if p["weight_shape"] == "shared" else (width,)
         norm_weight = bench.empty(shape, getattr(torch, p["weight_dtype"]), "norm_weight")
         norm_weight.copy_(torch.randn(shape, generator=generator))
@@ -79,8 +79,9 @@ class CombineDriver:
             out = bench.empty((m, width), BF16, "out")
             for span in [*spans, *(slice(n, n + 1) for n in neighbours)]:
                 poison(out[span])
-        return Inputs(m, hc, hs, p["values"], residual, block_output, injection, norm_weight, out, rows,
-                      neighbours, workgroups)
+        return Inputs(
+            m, hc, hs, p["values"], residual, block_output, injection, norm_weight, out, rows, neighbours, workgroups
+        )
 
     def workgroups(self, inputs: Inputs) -> Sequence[Workgroup] | None:
         """Those that handle ``inputs.rows``; ``None`` for all."""
@@ -90,7 +91,8 @@ class CombineDriver:
         """One call of the public function; an output that it allocates starts as poison."""
         with poisoned_allocations():
             return hcgr.flydsl_gr_two_stage_combine(
-                inputs.residual, inputs.block_output, inputs.injection, inputs.norm_weight, inputs.hc, out=inputs.out)
+                inputs.residual, inputs.block_output, inputs.injection, inputs.norm_weight, inputs.hc, out=inputs.out
+            )
 
     def check(self, inputs: Inputs, outputs: torch.Tensor) -> list[JsonDict]:
         """Form of the result, elements written, and the oracle: bound tier always, exact tier where it applies."""
@@ -99,16 +101,27 @@ class CombineDriver:
             return checks
         rows = inputs.rows
         checks.append(check_written(outputs, rows, inputs.neighbours))
-        checks.append(comparison_of("r2", "bound", check_combine(
-            outputs, inputs.residual, inputs.block_output, inputs.injection, inputs.hc,
-            rows=rows if inputs.workgroups is not None else None)))
+        checks.append(
+            comparison_of(
+                "r2",
+                "bound",
+                check_combine(
+                    outputs,
+                    inputs.residual,
+                    inputs.block_output,
+                    inputs.injection,
+                    inputs.hc,
+                    rows=rows if inputs.workgroups is not None else None,
+                ),
+            )
+        )
         if inputs.values == "exact":
             index = torch.tensor(rows)
             residual, block_output, injection = (
-                t.index_select(0, index) for t in (inputs.residual, inputs.block_output, inputs.injection))
+                t.index_select(0, index) for t in (inputs.residual, inputs.block_output, inputs.injection)
+            )
             want = reference.combine(residual, block_output, injection, inputs.hc).reshape(len(rows), -1)
-            checks.append(comparison_of("r2", "exact", compare_exact("r2", outputs.index_select(0, index), want),
-                                        rows))
+            checks.append(comparison_of("r2", "exact", compare_exact("r2", outputs.index_select(0, index), want), rows))
         return checks
 
     def build(self, case: Case, arch: str) -> list[str]:
@@ -117,7 +130,8 @@ class CombineDriver:
         m, hc, hs = p["m"], p["hc"], p["hs"]
         bench = open_bench(arch)
         residual, block_output, injection, out = (
-            bench.empty((m, columns), BF16, "") for columns in (hc * hs, hs, hc, hc * hs))
+            bench.empty((m, columns), BF16, "") for columns in (hc * hs, hs, hc, hc * hs)
+        )
         with capture_asm() as texts:
             hcgr.flydsl_gr_two_stage_combine(residual, block_output, injection, torch.ones(hs), hc, out=out)
         return texts
@@ -184,11 +198,17 @@ def check_written(r2: torch.Tensor, rows: Sequence[int], neighbours: Sequence[in
         missing = unwritten(r2[span])
         if len(missing):
             row, column = (int(i) for i in missing[0])
-            problems.append(f"{len(missing)} elements of rows {span.start}..{span.stop - 1} were never written, "
-                            f"first [{span.start + row}, {column}]")
+            problems.append(
+                f"{len(missing)} elements of rows {span.start}..{span.stop - 1} were never written, "
+                f"first [{span.start + row}, {column}]"
+            )
     for row in neighbours:
-        if len(unwritten(r2[row:row + 1])) != r2.shape[1]:
+        if len(unwritten(r2[row : row + 1])) != r2.shape[1]:
             problems.append(f"row {row} was written, no workgroup that ran owns it")
-    return simple_check("r2", "written", problems, f"{len(rows)} rows written, {len(neighbours)} beside them kept",
-                        len(rows) * r2.shape[1])
-
+    return simple_check(
+        "r2",
+        "written",
+        problems,
+        f"{len(rows)} rows written, {len(neighbours)} beside them kept",
+        len(rows) * r2.shape[1],
+    )

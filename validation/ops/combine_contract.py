@@ -46,8 +46,8 @@ class _Maker:
         arguments = self.legal()
         store = self.tensor("store", M * WIDTH + (M - 1) * HS)
         return arguments | {
-            "out": store[:M * WIDTH].view(M, WIDTH),
-            "block_output": store[M * WIDTH - HS:].view(M, HS),
+            "out": store[: M * WIDTH].view(M, WIDTH),
+            "block_output": store[M * WIDTH - HS :].view(M, HS),
         }
 
 
@@ -82,10 +82,10 @@ _ILLEGAL: dict[str, Callable[[_Maker], Arguments]] = {
     "eps_zero": _set(eps=0.0),
     "residual_dtype": _with("residual", M, WIDTH, dtype=torch.float32),
     "residual_rank": _with("residual", M, HC, HS),
-    "residual_unaligned": lambda make: make.legal() | {
-        "residual": make.tensor("residual", M * WIDTH + 8)[1:M * WIDTH + 1].view(M, WIDTH)},
-    "residual_row_stride": lambda make: make.legal() | {
-        "residual": make.tensor("residual", M, WIDTH + 1)[:, :WIDTH]},
+    "residual_unaligned": lambda make: (
+        make.legal() | {"residual": make.tensor("residual", M * WIDTH + 8)[1 : M * WIDTH + 1].view(M, WIDTH)}
+    ),
+    "residual_row_stride": lambda make: make.legal() | {"residual": make.tensor("residual", M, WIDTH + 1)[:, :WIDTH]},
     "too_many_rows": _endless,
     "block_output_dtype": _with("block_output", M, HS, dtype=torch.float16),
     "block_output_rows": _with("block_output", M + 1, HS),
@@ -113,8 +113,11 @@ _TARGETS = {"other_arch": "gfx90a"}
 def call(row: str, bench: Bench) -> ContractCall:
     """The call of the contract row called ``row``."""
     arguments = _ILLEGAL[row](_Maker(bench))
-    tensors = tuple((name, value) for name, value in arguments.items()
-                    if isinstance(value, torch.Tensor) and value.device.type != "meta")
+    tensors = tuple(
+        (name, value)
+        for name, value in arguments.items()
+        if isinstance(value, torch.Tensor) and value.device.type != "meta"
+    )
 
     def make_call() -> Any:
         target = _TARGETS.get(row)

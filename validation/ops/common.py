@@ -47,7 +47,11 @@ def _specials(shape: torch.Size, name: str, generator: torch.Generator) -> torch
 
 
 _DISTRIBUTIONS: dict[str, Callable[[torch.Size, str, torch.Generator], torch.Tensor]] = {
-    "normal": _normal, "exact": _exact, "wide": _wide, "specials": _specials}
+    "normal": _normal,
+    "exact": _exact,
+    "wide": _wide,
+    "specials": _specials,
+}
 
 
 def fill(tensor: torch.Tensor, values: str, name: str, generator: torch.Generator) -> None:
@@ -56,8 +60,13 @@ def fill(tensor: torch.Tensor, values: str, name: str, generator: torch.Generato
 
 
 #: Where Python code gets uninitialised memory from torch.
-_ALLOCATORS = ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"),
-               (torch.Tensor, "new_empty"), (torch.Tensor, "new_empty_strided"))
+_ALLOCATORS = (
+    (torch, "empty"),
+    (torch, "empty_like"),
+    (torch, "empty_strided"),
+    (torch.Tensor, "new_empty"),
+    (torch.Tensor, "new_empty_strided"),
+)
 
 
 @contextmanager
@@ -86,10 +95,18 @@ def comparison_of(output: str, tier: str, result: Comparison, rows: Sequence[int
     if index and rows is not None:
         index[0] = rows[index[0]]
     return comparison(
-        output, tier, result.passed, str(result), elements=result.elements,
+        output,
+        tier,
+        result.passed,
+        str(result),
+        elements=result.elements,
         max_abs_error=abs(result.worst.got - result.worst.want) if result.worst else None,
-        max_ratio=result.max_ratio, ratio_p50=result.percentiles.get(50.0), ratio_p99=result.percentiles.get(99.0),
-        mean_signed_error=result.bias, worst_index=index)
+        max_ratio=result.max_ratio,
+        ratio_p50=result.percentiles.get(50.0),
+        ratio_p99=result.percentiles.get(99.0),
+        mean_signed_error=result.bias,
+        worst_index=index,
+    )
 
 
 def simple_check(output: str, tier: str, problems: Sequence[str], good: str, elements: int | None = None) -> JsonDict:

@@ -40,55 +40,83 @@ def _rows(*rows: tuple[int, str, str]) -> tuple[AxisValue, ...]:
     return tuple(AxisValue(f"m{m}", m, role, why) for m, role, why in rows)
 
 
-_M = Axis("m", (
-    *_rows(
-        (1, "production", "decode, one token"),
-        (0, "zero", "empty outputs, no launch"),
-        (2, "tiny", ""),
-        (3, "tiny", "not a multiple of 2 or 4"),
-        (8, "production", "decode"),
-        (13, "odd", ""),
-        (63, "tile boundary", "one row short of a 64-row tile"),
-        (64, "production", "smallest key of the tuned table"),
-        (65, "tile boundary", "one row past a 64-row tile"),
-        (512, "production", ""),
-        (1024, "production", ""),
-        (2431, "tile boundary", "last workgroup of a two-row plan is half full"),
-        (8191, "tile boundary", "one row short of a four-row workgroup"),
-        (8192, "production", "prefill"),
-        (8193, "tile boundary", "last workgroup of a four-row plan holds one row"),
-        (65536, "production", "the largest published prefill"),
+_M = Axis(
+    "m",
+    (
+        *_rows(
+            (1, "production", "decode, one token"),
+            (0, "zero", "empty outputs, no launch"),
+            (2, "tiny", ""),
+            (3, "tiny", "not a multiple of 2 or 4"),
+            (8, "production", "decode"),
+            (13, "odd", ""),
+            (63, "tile boundary", "one row short of a 64-row tile"),
+            (64, "production", "smallest key of the tuned table"),
+            (65, "tile boundary", "one row past a 64-row tile"),
+            (512, "production", ""),
+            (1024, "production", ""),
+            (2431, "tile boundary", "last workgroup of a two-row plan is half full"),
+            (8191, "tile boundary", "one row short of a four-row workgroup"),
+            (8192, "production", "prefill"),
+            (8193, "tile boundary", "last workgroup of a four-row plan holds one row"),
+            (65536, "production", "the largest published prefill"),
+        ),
+        AxisValue("m2g", RowsPast(1 << 31, ELEMENT), "beyond 2^31", "bytes of residual and r2 pass 2^31"),
+        AxisValue("m4g", RowsPast(1 << 32, ELEMENT), "beyond 2^32", "their bytes pass 2^32, their elements 2^31"),
+        AxisValue("m4ge", RowsPast(1 << 32, 1), "beyond 2^32", "their elements pass 2^32"),
+        AxisValue("m10m", LONGEST, "long", "ten million tokens"),
     ),
-    AxisValue("m2g", RowsPast(1 << 31, ELEMENT), "beyond 2^31", "bytes of residual and r2 pass 2^31"),
-    AxisValue("m4g", RowsPast(1 << 32, ELEMENT), "beyond 2^32", "their bytes pass 2^32, their elements 2^31"),
-    AxisValue("m4ge", RowsPast(1 << 32, 1), "beyond 2^32", "their elements pass 2^32"),
-    AxisValue("m10m", LONGEST, "long", "ten million tokens"),
-))
-_HC = Axis("hc", (
-    AxisValue("hc4", 4, "production"), AxisValue("hc2", 2, "variation"), AxisValue("hc8", 8, "variation")))
-_HS = Axis("hs", (
-    AxisValue("hs2560", 2560, "production"), AxisValue("hs8192", 8192, "variation", "wide stream"),
-    AxisValue("hs40960", 40960, "variation", "widest stream")))
-_INJECTION = Axis("injection_stride", (
-    AxisValue("inj336", 336, "production", "a view of packed with n_pad = 336"),
-    AxisValue("injdense", lambda params: params["hc"], "variation", "contiguous injection"),
-    AxisValue("inj384", 384, "production", "a view of packed with n_pad = 384"),
-    AxisValue("injodd", 13, "odd", "rows start on odd elements")))
-_ROWS = Axis("row_padding", (
-    AxisValue("rowsdense", 0, "production"),
-    AxisValue("rowspadded", 8, "variation", "residual and block_output rows have 8 elements between them")))
-_WEIGHT_DTYPE = Axis("weight_dtype", (
-    AxisValue("wbf16", "bfloat16", "production"), AxisValue("wf32", "float32", "production")))
-_WEIGHT_SHAPE = Axis("weight_shape", (
-    AxisValue("wshared", "shared", "production"), AxisValue("wfull", "full", "variation", "norm weight [HC*HS]")))
-_VALUES = Axis("values", (
-    AxisValue("normal", "normal", "production"),
-    AxisValue("exact", "exact", "variation", "small integers: the result must be right to the bit"),
-    AxisValue("wide", "wide", "variation", "magnitudes from 2^-60 to 2^60"),
-    AxisValue("specials", "specials", "variation", "NaN, infinities, signed zeros, denormals, largest values")))
-_OUT = Axis("out", (
-    AxisValue("outgiven", True, "production", "the caller owns the output"),
-    AxisValue("outalloc", False, "production", "the op allocates its output")))
+)
+_HC = Axis(
+    "hc", (AxisValue("hc4", 4, "production"), AxisValue("hc2", 2, "variation"), AxisValue("hc8", 8, "variation"))
+)
+_HS = Axis(
+    "hs",
+    (
+        AxisValue("hs2560", 2560, "production"),
+        AxisValue("hs8192", 8192, "variation", "wide stream"),
+        AxisValue("hs40960", 40960, "variation", "widest stream"),
+    ),
+)
+_INJECTION = Axis(
+    "injection_stride",
+    (
+        AxisValue("inj336", 336, "production", "a view of packed with n_pad = 336"),
+        AxisValue("injdense", lambda params: params["hc"], "variation", "contiguous injection"),
+        AxisValue("inj384", 384, "production", "a view of packed with n_pad = 384"),
+        AxisValue("injodd", 13, "odd", "rows start on odd elements"),
+    ),
+)
+_ROWS = Axis(
+    "row_padding",
+    (
+        AxisValue("rowsdense", 0, "production"),
+        AxisValue("rowspadded", 8, "variation", "residual and block_output rows have 8 elements between them"),
+    ),
+)
+_WEIGHT_DTYPE = Axis(
+    "weight_dtype", (AxisValue("wbf16", "bfloat16", "production"), AxisValue("wf32", "float32", "production"))
+)
+_WEIGHT_SHAPE = Axis(
+    "weight_shape",
+    (AxisValue("wshared", "shared", "production"), AxisValue("wfull", "full", "variation", "norm weight [HC*HS]")),
+)
+_VALUES = Axis(
+    "values",
+    (
+        AxisValue("normal", "normal", "production"),
+        AxisValue("exact", "exact", "variation", "small integers: the result must be right to the bit"),
+        AxisValue("wide", "wide", "variation", "magnitudes from 2^-60 to 2^60"),
+        AxisValue("specials", "specials", "variation", "NaN, infinities, signed zeros, denormals, largest values"),
+    ),
+)
+_OUT = Axis(
+    "out",
+    (
+        AxisValue("outgiven", True, "production", "the caller owns the output"),
+        AxisValue("outalloc", False, "production", "the op allocates its output"),
+    ),
+)
 
 
 def _may_allocate(m: Any, given: bool) -> bool:
@@ -98,10 +126,16 @@ def _may_allocate(m: Any, given: bool) -> bool:
 COMBINE_GRID = Grid(
     axes=(_M, _HC, _HS, _INJECTION, _ROWS, _WEIGHT_DTYPE, _WEIGHT_SHAPE, _VALUES, _OUT),
     rules=(
-        Rule(("m", "out"), _may_allocate,
-             f"the op can allocate its own output for at most {MOST_ALLOCATED_ROWS} rows here"),
-        Rule(("m", "hs"), lambda m, hs: (m, hs) != (LONGEST, 40960),
-             "one launch covers fewer than ten million rows of 40960 columns a stream"),
+        Rule(
+            ("m", "out"),
+            _may_allocate,
+            f"the op can allocate its own output for at most {MOST_ALLOCATED_ROWS} rows here",
+        ),
+        Rule(
+            ("m", "hs"),
+            lambda m, hs: (m, hs) != (LONGEST, 40960),
+            "one launch covers fewer than ten million rows of 40960 columns a stream",
+        ),
     ),
     anchors=(
         Anchor({"m": "m1", "out": "outalloc"}, "production decode, as vLLM calls it"),
@@ -122,26 +156,50 @@ COMBINE_CONTRACT = (
     ContractRow("eps_zero", "eps must be above zero", "ValueError", ("eps", "above 0", "0.0")),
     ContractRow("residual_dtype", "residual must be bf16", "ValueError", ("residual", "bfloat16", "float32")),
     ContractRow("residual_rank", "residual must be [M, HC*HS]", "ValueError", ("residual", "rank 2", _WIDTH)),
-    ContractRow("residual_unaligned", "residual that starts between two 16-byte units", "ValueError",
-                ("residual", "aligned to 16 bytes", "storage offset")),
-    ContractRow("residual_row_stride", "rows of residual that are not 16 bytes apart", "ValueError",
-                ("residual", "row stride", "multiple of 8", "10241")),
-    ContractRow("too_many_rows", "more rows than one launch covers", "ValueError",
-                ("residual", "rows in one launch", "60000000")),
-    ContractRow("block_output_dtype", "block_output must be bf16", "ValueError",
-                ("block_output", "bfloat16", "float16")),
+    ContractRow(
+        "residual_unaligned",
+        "residual that starts between two 16-byte units",
+        "ValueError",
+        ("residual", "aligned to 16 bytes", "storage offset"),
+    ),
+    ContractRow(
+        "residual_row_stride",
+        "rows of residual that are not 16 bytes apart",
+        "ValueError",
+        ("residual", "row stride", "multiple of 8", "10241"),
+    ),
+    ContractRow(
+        "too_many_rows",
+        "more rows than one launch covers",
+        "ValueError",
+        ("residual", "rows in one launch", "60000000"),
+    ),
+    ContractRow(
+        "block_output_dtype", "block_output must be bf16", "ValueError", ("block_output", "bfloat16", "float16")
+    ),
     ContractRow("block_output_rows", "one row too many", "ValueError", ("block_output", "[M, HS]", "[5, 2560]")),
     ContractRow("block_output_width", "one column too few", "ValueError", ("block_output", "[M, HS]", "[4, 2559]")),
     ContractRow("injection_dtype", "injection must be bf16", "ValueError", ("injection", "bfloat16", "float32")),
     ContractRow("injection_shape", "injection of another HC", "ValueError", ("injection", "[M, HC]", "[4, 8]")),
-    ContractRow("injection_inner", "injection whose inner dimension is not contiguous", "ValueError",
-                ("injection", "contiguous", "[1, 4]")),
-    ContractRow("norm_weight_dtype", "norm_weight must be bf16 or float32", "ValueError",
-                ("norm_weight", "bfloat16", "float32", "float16")),
-    ContractRow("norm_weight_shape", "norm_weight that is neither [HS] nor [HC*HS]", "ValueError",
-                ("norm_weight", "[HS]", "[2561]")),
-    ContractRow("device_block_output", "block_output on another device", "ValueError",
-                ("block_output", "cpu", "meta")),
+    ContractRow(
+        "injection_inner",
+        "injection whose inner dimension is not contiguous",
+        "ValueError",
+        ("injection", "contiguous", "[1, 4]"),
+    ),
+    ContractRow(
+        "norm_weight_dtype",
+        "norm_weight must be bf16 or float32",
+        "ValueError",
+        ("norm_weight", "bfloat16", "float32", "float16"),
+    ),
+    ContractRow(
+        "norm_weight_shape",
+        "norm_weight that is neither [HS] nor [HC*HS]",
+        "ValueError",
+        ("norm_weight", "[HS]", "[2561]"),
+    ),
+    ContractRow("device_block_output", "block_output on another device", "ValueError", ("block_output", "cpu", "meta")),
     ContractRow("device_injection", "injection on another device", "ValueError", ("injection", "cpu", "meta")),
     ContractRow("stream_device", "a stream of another device", "ValueError", ("stream", "cpu", "cuda:1")),
     ContractRow("out_shape", "output of another shape", "ValueError", ("out", "[4, 10240]", "[4, 10248]")),
@@ -149,8 +207,12 @@ COMBINE_CONTRACT = (
     ContractRow("out_strided", "output that is not contiguous", "ValueError", ("out", "contiguous", "10248")),
     ContractRow("out_device", "output on another device", "ValueError", ("out", "cpu", "meta")),
     ContractRow("out_is_residual", "in-place call", "ValueError", ("out", "disjoint", "residual")),
-    ContractRow("out_overlaps_input", "output that shares its last row with block_output", "ValueError",
-                ("out", "disjoint", "block_output")),
+    ContractRow(
+        "out_overlaps_input",
+        "output that shares its last row with block_output",
+        "ValueError",
+        ("out", "disjoint", "block_output"),
+    ),
 )
 
 COMBINE = EntryPoint(

@@ -33,9 +33,16 @@ def stage_record(run: StageRun) -> JsonDict:
     status, reason = cases.stage_status(counts, run.reason)
     executed = counts["pass"] + counts["fail"]
     return {
-        "name": run.name, "title": run.title, "status": status, "reason": reason, "settles": run.settles,
-        "deselected": run.deselected, "evidence": run.evidence if executed else "none", "counts": counts,
-        "duration_s": round(run.duration_s, 3), "cases": list(run.records),
+        "name": run.name,
+        "title": run.title,
+        "status": status,
+        "reason": reason,
+        "settles": run.settles,
+        "deselected": run.deselected,
+        "evidence": run.evidence if executed else "none",
+        "counts": counts,
+        "duration_s": round(run.duration_s, 3),
+        "cases": list(run.records),
     }
 
 
@@ -47,8 +54,12 @@ def worst_ratio(records: Sequence[Mapping[str, Any]]) -> JsonDict | None:
             ratio = check["max_ratio"]
             value = float(ratio) if ratio is not None else None
             if value is not None and (worst is None or not value <= float(worst["max_ratio"])):
-                worst = {"case": record["id"], "output": check["output"], "max_ratio": ratio,
-                         "worst_index": check["worst_index"]}
+                worst = {
+                    "case": record["id"],
+                    "output": check["output"],
+                    "max_ratio": ratio,
+                    "worst_index": check["worst_index"],
+                }
     return worst
 
 
@@ -58,15 +69,21 @@ def not_run_stages(stages: Sequence[Mapping[str, Any]]) -> list[JsonDict]:
     for stage in stages:
         if stage["status"] == "skip":
             missing.append({"what": f"stage {stage['name']}", "reason": stage["reason"]})
-        missing += [{"what": f"case {case['id']}", "reason": case["reason"]}
-                    for case in stage["cases"] if case["status"] == "skip"]
+        missing += [
+            {"what": f"case {case['id']}", "reason": case["reason"]}
+            for case in stage["cases"]
+            if case["status"] == "skip"
+        ]
     return missing
 
 
 def not_run_devices(claims: Sequence[devices.Claim]) -> list[JsonDict]:
     """Evidence that no device here could give."""
-    return [{"what": f"evidence level {claim.level} ({claim.device})", "reason": claim.reason}
-            for claim in claims if not claim.available]
+    return [
+        {"what": f"evidence level {claim.level} ({claim.device})", "reason": claim.reason}
+        for claim in claims
+        if not claim.available
+    ]
 
 
 def build_report(

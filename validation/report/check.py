@@ -96,8 +96,12 @@ def _case(case: Mapping[str, Any], stage: str, report: Mapping[str, Any]) -> Ite
         yield f"{where}: passes with {len(case['findings'])} findings"
     if any(not check["passed"] for check in case["comparisons"]):
         yield f"{where}: passes with a failed comparison"
-    needed = {"correctness": "comparisons", "contract": "comparisons", "compile": "resources",
-              "environment": "facts"}.get(stage)
+    needed = {
+        "correctness": "comparisons",
+        "contract": "comparisons",
+        "compile": "resources",
+        "environment": "facts",
+    }.get(stage)
     if needed and not case[needed]:
         yield f"{where}: passes without {needed}"
     if stage == "correctness" and case["facts"].get("launch_expected") is not (_workgroups(case) > 0):

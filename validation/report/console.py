@@ -15,8 +15,15 @@ from rich.table import Table
 
 from validation.operation import JsonDict
 
-_STYLES = {"pass": "green", "fail": "bold red", "error": "bold magenta", "skip": "yellow",
-           "PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
+_STYLES = {
+    "pass": "green",
+    "fail": "bold red",
+    "error": "bold magenta",
+    "skip": "yellow",
+    "PASS": "bold green",
+    "FAIL": "bold red",
+    "INCONCLUSIVE": "bold yellow",
+}
 #: Findings of one case that are printed; one broken guard shows at every access behind it.
 _FINDINGS_SHOWN = 4
 _COLUMNS = ("stage", "status", "evidence", "pass", "fail", "error", "skip", "seconds", "reason")
@@ -24,8 +31,11 @@ _COLUMNS = ("stage", "status", "evidence", "pass", "fail", "error", "skip", "sec
 
 def is_plain(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether to do without colours and redrawing: no terminal, ``NO_COLOR``, ``CI`` or ``TERM=dumb``."""
-    return not stream.isatty() or bool(environment.get("NO_COLOR") or environment.get("CI")) \
+    return (
+        not stream.isatty()
+        or bool(environment.get("NO_COLOR") or environment.get("CI"))
         or environment.get("TERM") == "dumb"
+    )
 
 
 def complaint(record: Mapping[str, Any]) -> list[str]:
@@ -34,8 +44,11 @@ def complaint(record: Mapping[str, Any]) -> list[str]:
     for finding in record["findings"][:_FINDINGS_SHOWN]:
         place = f"{finding['source_file']}:{finding['source_line']}" if finding["source_file"] else "no source line"
         place += f" (in {finding['via']})" if finding["via"] else ""
-        target = f" [{finding['argument']}{list(finding['index']) if finding['index'] else ''}]" \
-            if finding["argument"] else ""
+        target = (
+            f" [{finding['argument']}{list(finding['index']) if finding['index'] else ''}]"
+            if finding["argument"]
+            else ""
+        )
         lines.append(f"  {finding['check']}: {finding['message']}{target} at {place}: {finding['instruction']}")
     hidden = len(record["findings"]) - _FINDINGS_SHOWN
     if hidden > 0:
@@ -50,8 +63,19 @@ def stage_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for stage in report["stages"]:
         counts = stage["counts"]
-        rows.append((stage["name"], stage["status"], stage["evidence"], str(counts["pass"]), str(counts["fail"]),
-                     str(counts["error"]), str(counts["skip"]), f"{stage['duration_s']:.1f}", stage["reason"]))
+        rows.append(
+            (
+                stage["name"],
+                stage["status"],
+                stage["evidence"],
+                str(counts["pass"]),
+                str(counts["fail"]),
+                str(counts["error"]),
+                str(counts["skip"]),
+                f"{stage['duration_s']:.1f}",
+                stage["reason"],
+            )
+        )
     return rows
 
 
@@ -126,8 +150,13 @@ class RichView:
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream)
         self._progress = RichProgress(
-            TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[last]}", style="dim"), console=self._console)
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[last]}", style="dim"),
+            console=self._console,
+        )
         self._bar: Any = None
 
     def __enter__(self) -> RichView:

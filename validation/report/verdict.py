@@ -36,7 +36,8 @@ def decide(stages: Sequence[Mapping[str, Any]], required: str | None, partial: S
     failed = [f"{stage['name']}: {stage['reason']}" for stage in stages if stage["status"] == "fail"]
     open_points = [f"{stage['name']}: {stage['reason']}" for stage in stages if stage["status"] == "error"]
     open_points += [
-        f"{stage['name']}: not executed: {stage['reason']}" for stage in stages
+        f"{stage['name']}: not executed: {stage['reason']}"
+        for stage in stages
         if stage["status"] == "skip" and stage["settles"] and not stage["deselected"]
     ]
     if not devices.meets(level, "emulated"):
@@ -47,6 +48,11 @@ def decide(stages: Sequence[Mapping[str, Any]], required: str | None, partial: S
     scope = "partial" if partial else "full"
     text = f"{result} ({level})" if scope == "full" else f"{result} ({level}, partial)"
     return {
-        "result": result, "evidence": level, "scope": scope, "text": text, "left_out": list(partial),
-        "reasons": failed + open_points, "exit_code": EXIT_CODES[result],
+        "result": result,
+        "evidence": level,
+        "scope": scope,
+        "text": text,
+        "left_out": list(partial),
+        "reasons": failed + open_points,
+        "exit_code": EXIT_CODES[result],
     }

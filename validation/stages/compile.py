@@ -35,8 +35,16 @@ def plan(request: Request) -> list[Task]:
         for variant, names in variants.items():
             payload = {"op": request.operation_name, "entry": entry.name, "cases": names}
             why = (f"needed by {len(names)} grid case{'' if len(names) == 1 else 's'}, first {names[0]}",)
-            tasks.append(Task(f"{NAME}.{entry.name}.{variant}", NAME, payload, why, {"variant": variant},
-                              timeout_s=entry.timeout_s))
+            tasks.append(
+                Task(
+                    f"{NAME}.{entry.name}.{variant}",
+                    NAME,
+                    payload,
+                    why,
+                    {"variant": variant},
+                    timeout_s=entry.timeout_s,
+                )
+            )
     return tasks
 
 
@@ -63,10 +71,13 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
     resources = [kernel for text in texts for kernel in kernel_resources(text)]
     over = [
         f"{kernel.kernel}: {name} is {getattr(kernel, name)}, at most {limit} accepted"
-        for kernel in resources for name, limit in entry.limits.items() if getattr(kernel, name) > limit
+        for kernel in resources
+        for name, limit in entry.limits.items()
+        if getattr(kernel, name) > limit
     ]
-    foreign = [f"{kernel.kernel} was built for {kernel.target!r}" for kernel in resources
-               if kernel.target != context.arch]
+    foreign = [
+        f"{kernel.kernel} was built for {kernel.target!r}" for kernel in resources if kernel.target != context.arch
+    ]
     records = [kernel.as_json() for kernel in resources]
     if foreign:
         return fragment("error", "; ".join(foreign), resources=records)

@@ -94,5 +94,6 @@ def _launches(launches: list[JsonDict]) -> JsonDict:
 
 
 def _untouched(changed: list[str]) -> JsonDict:
-    return comparison("untouched", "contract", not changed,
-                      f"bytes changed in {', '.join(changed)}" if changed else "no byte changed")
+    return comparison(
+        "untouched", "contract", not changed, f"bytes changed in {', '.join(changed)}" if changed else "no byte changed"
+    )

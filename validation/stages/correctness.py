@@ -31,8 +31,9 @@ def grid_cases(entry: EntryPoint, request: Request) -> list[Case]:
 
 def plan(request: Request) -> list[Task]:
     """One task for each grid case of each entry point."""
-    return [_task(request, entry, case) for entry in request.operation.entry_points
-            for case in grid_cases(entry, request)]
+    return [
+        _task(request, entry, case) for entry in request.operation.entry_points for case in grid_cases(entry, request)
+    ]
 
 
 def _task(request: Request, entry: EntryPoint, case: Case) -> Task:
@@ -124,4 +125,3 @@ def _accuse(error: Exception, bench: Any, packages: tuple[str, ...]) -> JsonDict
     if raised_in(error) in packages:
         return fragment("fail", f"refused a legal call: {type(error).__name__}: {error}", detail=detail)
     raise error
-

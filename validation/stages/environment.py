@@ -117,8 +117,13 @@ def _source(payload: JsonDict, context: Any) -> JsonDict:
 
 def _worker(payload: JsonDict, context: Any) -> JsonDict:
     claim = devices.device(context.device).claim(payload["arch"])
-    facts = {"device": claim.device, "level": claim.level, "reason": claim.reason, "variables": len(os.environ),
-             "executable": Path(sys.executable).name}
+    facts = {
+        "device": claim.device,
+        "level": claim.level,
+        "reason": claim.reason,
+        "variables": len(os.environ),
+        "executable": Path(sys.executable).name,
+    }
     if not claim.available:
         return fragment("error", f"device {claim.device} is gone inside the worker: {claim.reason}", facts=facts)
     return fragment("pass", facts=facts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.conformance.memory_support import arena
 from validation.emulator.launch import Launch
-from validation.emulator.machine.transfer import MemoryAtomic, MemoryLoad
+from validation.emulator.machine.transfer import MemoryOperation
 from validation.emulator.memory.access import CacheBits, Kind, Maintenance, Space
 from validation.emulator.program import parse_program
 
@@ -52,8 +52,8 @@ def test_observers_see_everything_in_order() -> None:
         chunk = launch.chunk([(0, 0, 0)])
         chunk.w.S[2], chunk.w.S[3] = memory.address & 0xFFFFFFFF, memory.address >> 32
         chunk.w.V[0, 0] = np.arange(64) * 4
-        assert isinstance(chunk.steps[0].run, MemoryLoad)
-        assert isinstance(chunk.steps[2].run, MemoryAtomic)
+        assert isinstance(chunk.steps[0].run, MemoryOperation)
+        assert isinstance(chunk.steps[2].run, MemoryOperation)
         chunk.run()
     finally:
         launch.close()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..memory.access import Maintenance
 from .entry import define
 
 
@@ -36,11 +37,12 @@ define("s_barrier", "barrier", "", "", _always)
 define("s_waitcnt", "wait", "", "", _always)
 define("s_sleep", "yield", "", "", _always)
 define("s_trap", "trap", "", "", _always)
-#: No architectural effect on one wave's registers or memory: pacing, priority, prefetch, scalar caches (which the
-#: emulator does not model apart from memory), instruction cache, tracing.
+for _name in ("s_dcache_inv", "s_dcache_inv_vol"):
+    define(_name, "cache", "", "", _always, what=Maintenance.INVALIDATE_SCALAR)
+#: No architectural effect on one wave's registers or memory: pacing, priority, prefetch, write-back of the scalar cache
+#: (its stores write through here), instruction cache, tracing.
 for _name in (
-    "s_nop", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol", "s_wakeup",
-    "s_incperflevel", "s_decperflevel", "s_ttracedata", "s_sethalt", "s_code_end",
+    "s_nop", "s_setprio", "s_icache_inv", "s_dcache_wb", "s_dcache_wb_vol", "s_wakeup", "s_incperflevel", "s_decperflevel", "s_ttracedata", "s_sethalt", "s_code_end",
 ):  # fmt: skip
     define(_name, "nop", "", "", _always)
 

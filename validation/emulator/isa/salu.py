@@ -96,7 +96,9 @@ def _bfe_u(bits: int, dtype: Any) -> Callable[..., Any]:
     def run(a: Any, b: Any) -> tuple[Any, Any]:
         offset = (b & U32(bits - 1)).astype(dtype)
         width = (b >> U32(16)) & U32(0x7F)
-        low = np.where(width >= bits, dtype((1 << bits) - 1), (dtype(1) << (width & U32(bits - 1)).astype(dtype)) - dtype(1))
+        low = np.where(
+            width >= bits, dtype((1 << bits) - 1), (dtype(1) << (width & U32(bits - 1)).astype(dtype)) - dtype(1)
+        )
         result = (a >> offset) & low
         return result, result != 0
 

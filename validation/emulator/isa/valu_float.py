@@ -54,7 +54,14 @@ for _t in ("f16", "f32"):
 for _t in ("f32", "f64"):
     define(f"v_fmac_{_t}", "valu", _t, f"{_t} {_t}", _fused_with_destination(_FMA[_t]), rounds=True, dst_is_source=True)
 define("v_fmaak_f32", "valu", "f32", "f32 f32 f32", fma.fma32, rounds=True)
-define("v_fmamk_f32", "valu", "f32", "f32 f32 f32", lambda a, k, b, round_mode=0: fma.fma32(a, k, b, round_mode), rounds=True)
+define(
+    "v_fmamk_f32",
+    "valu",
+    "f32",
+    "f32 f32 f32",
+    lambda a, k, b, round_mode=0: fma.fma32(a, k, b, round_mode),
+    rounds=True,
+)
 define("v_mac_f16", "valu", "f16", "f16 f16", _mad("f16"), rounds=True, dst_is_source=True, keep_half=True)
 define("v_mad_f16", "valu", "f16", "f16 f16 f16", _mad("f16"), rounds=True, keep_half=True)
 define("v_madak_f16", "valu", "f16", "f16 f16 f16", _mad("f16"), rounds=True, keep_half=True)

@@ -41,9 +41,7 @@ def bind_control(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         labels, target = ctx.labels, inst.operands[-1]
 
         def jump(w: Waves) -> Any:
-            where = (
-                ctx.code_base + 8 * labels[target.name] if target.kind == "label" else fn(*[f(w) for f in fetches])
-            )
+            where = ctx.code_base + 8 * labels[target.name] if target.kind == "label" else fn(*[f(w) for f in fetches])
             for put in stores:
                 put(w, following)
             return where

@@ -18,8 +18,9 @@ from .fetch import operand_count, reject_modifiers, vector_source
 from .transfer import (
     DataFormat,
     Locate,
-    MemoryLoad,
+    MemoryOperation,
     Piece,
+    Request,
     bind_load,
     bind_rmw,
     bind_store,
@@ -98,36 +99,40 @@ def bind_ds_two(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         for i, word in enumerate(words):
             w.vput(first + i, word)
 
+    def locate(w: Waves, kind: Kind) -> list[Piece]:
+        return [Piece(i, lds_access(w, kind, address(w), nbytes, inst)) for i, address in enumerate(addresses)]
+
+    results = range(first, first + 2 * dwords)
     if kind == "load":
 
-        def read(w: Waves) -> Words:
-            words: Words = []
-            for address in addresses:
-                words += w.port.read(w, lds_access(w, Kind.LOAD, address(w), nbytes, inst))
-            return words
+        def read(w: Waves, request: Request) -> Words:
+            return [word for piece in request.pieces for word in w.port.read(w, piece.access)]
 
-        return MemoryLoad(read, put)
+        return MemoryOperation(Kind.LOAD, lambda w: Request(locate(w, Kind.LOAD), []), read, put, results)
     if kind == "store":
         getters = [gather(inst, o, element, ctx) for o in operands]
 
-        def store(w: Waves) -> None:
-            for address, get in zip(addresses, getters, strict=True):
-                w.port.write(w, lds_access(w, Kind.STORE, address(w), nbytes, inst), get(w))
+        def store(w: Waves, request: Request) -> Words:
+            for i, piece in enumerate(request.pieces):
+                w.port.write(w, piece.access, request.data[i * dwords : (i + 1) * dwords])
+            return []
 
-        return store
+        return MemoryOperation(
+            Kind.STORE, lambda w: Request(locate(w, Kind.STORE), [x for get in getters for x in get(w)]), store
+        )
     op = entry.options["op"]
     rows = [data_registers(inst, o, dwords, ctx) for o in operands]
     sources = [element_source(row, op) for row in rows]
 
-    def swap(w: Waves) -> Words:
+    def swap(w: Waves, request: Request) -> Words:
         words: Words = []
-        # both operands are read before the first exchange: nothing of the result is in a register yet
-        for address, value in zip(addresses, [get(w) for get in sources], strict=True):
-            access = lds_access(w, Kind.ATOMIC, address(w), nbytes, inst)
-            words += element_words(w.port.atomic(w, access, op, [value]))
+        for piece, value in zip(request.pieces, request.data, strict=True):
+            words += element_words(w.port.atomic(w, piece.access, op, [value]))
         return words
 
-    return MemoryLoad(swap, put)
+    return MemoryOperation(
+        Kind.ATOMIC, lambda w: Request(locate(w, Kind.ATOMIC), [get(w) for get in sources]), swap, put, results
+    )
 
 
 def bind_ds_lane(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
@@ -151,10 +156,14 @@ def bind_ds_count(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     offset, op = _offset(inst, "offset", 0xFFFF), entry.options["op"]
     row = data_registers(inst, inst.operands[0], 1, ctx)
 
-    def perform(w: Waves) -> Words:
+    def issue(w: Waves) -> Request:
         active = w.em.sum(axis=1, dtype=U32)[:, None]
         address = (w.sget(M0) & U32(0xFFFF)).astype(np.int64)[:, None] + offset
-        access = Access(Space.LDS, Kind.ATOMIC, address, active > 0, 4, inst, strict=True)
-        return [w.port.atomic(w, access, op, [active])]
+        return Request([Piece(0, Access(Space.LDS, Kind.ATOMIC, address, active > 0, 4, inst, strict=True))], [active])
 
-    return MemoryLoad(perform, lambda w, words: w.vput(row, words[0]))
+    def perform(w: Waves, request: Request) -> Words:
+        return [w.port.atomic(w, request.pieces[0].access, op, request.data)]
+
+    return MemoryOperation(
+        Kind.ATOMIC, issue, perform, lambda w, words: w.vput(row, words[0]), range(row, row + 1)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..memory.access import Kind
 from ..program.program import Instruction
 from .bind_ds import ds_address, lds_access
 from .fetch import operand_count, register_number, reject_modifiers, vector_source
-from .transfer import MemoryLoad, data_registers
+from .transfer import MemoryOperation, Piece, Request, data_registers
 from .types import U32
 from .waves import LANES, BindContext, Waves
 
@@ -83,13 +84,20 @@ def bind_ds_swizzle(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     row = register_number(inst.operands[0], ctx)
     lanes = swizzle_lanes(swizzle_code(inst))
 
-    def step(w: Waves) -> None:
+    def issue(w: Waves) -> Request:
         value = np.take(source(w), lanes, axis=1)
         if not w.full:
             value = np.where(np.take(w.em, lanes, axis=1), value, U32(0))
-        w.vput(row, value)
+        return Request([], [value])
 
-    return step
+    return _exchange(issue, row)
+
+
+def _exchange(issue: Callable[[Waves], Request], row: int) -> MemoryOperation:
+    """An operation that passes lanes through the LDS hardware but touches no memory."""
+    return MemoryOperation(
+        Kind.LOAD, issue, lambda w, request: request.data, lambda w, words: w.vput(row, words[0]), range(row, row + 1)
+    )
 
 
 def bind_ds_permute(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
@@ -105,20 +113,20 @@ def bind_ds_permute(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     data = vector_source(inst, inst.operands[2], "u32", ctx)
     row = register_number(inst.operands[0], ctx)
 
-    def pull(w: Waves) -> None:
+    def pull(w: Waves) -> Request:
         lanes = ((address(w) + offset) >> U32(2)) & U32(63)
         value = data(w) if w.full else np.where(w.em, data(w), U32(0))
-        w.vput(row, value.reshape(-1).take(lanes + np.arange(0, w.n * LANES, LANES)[:, None]))
+        return Request([], [value.reshape(-1).take(lanes + np.arange(0, w.n * LANES, LANES)[:, None])])
 
-    def push(w: Waves) -> None:
+    def push(w: Waves) -> Request:
         lanes = (((address(w) + offset) >> U32(2)) & U32(63)).astype(np.intp)
         result = np.zeros((w.n, LANES), U32)
         wave, lane = np.nonzero(w.em)
         # in lane order, so that the highest lane is the last to write
         result[wave, lanes[wave, lane]] = data(w)[wave, lane]
-        w.vput(row, result)
+        return Request([], [result])
 
-    return pull if entry.options["pull"] else push
+    return _exchange(pull if entry.options["pull"] else push, row)
 
 
 def transpose_words(words: list[Any], bits: int) -> list[Any]:
@@ -151,13 +159,16 @@ def bind_ds_transpose(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     address = ds_address(inst, inst.operands[1], int(inst.modifiers.get("offset", 0)), ctx)
     row = data_registers(inst, inst.operands[0], nbytes // 4, ctx)
 
-    def read(w: Waves) -> Any:
+    def issue(w: Waves) -> Request:
         if not w.full and (w.em.any(axis=1) & ~w.em.all(axis=1)).any():
             raise ReservedError(f"{inst.text}: a transposing LDS read needs all 64 lanes active (CDNA4 ISA)")
-        return transpose_words(w.port.read(w, lds_access(w, Kind.LOAD, address(w), nbytes, inst)), bits)
+        return Request([Piece(0, lds_access(w, Kind.LOAD, address(w), nbytes, inst))], [])
+
+    def read(w: Waves, request: Request) -> Any:
+        return transpose_words(w.port.read(w, request.pieces[0].access), bits)
 
     def put(w: Waves, words: Any) -> None:
         for i, word in enumerate(words):
             w.vput(row + i, word)
 
-    return MemoryLoad(read, put)
+    return MemoryOperation(Kind.LOAD, issue, read, put, range(row, row + nbytes // 4))

@@ -5,6 +5,7 @@ They ignore EXEC: every lane takes part (CDNA3 ISA, "Matrix Arithmetic Instructi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,13 @@ def _float_step(a: MatrixSource, b: MatrixSource, accumulator: Accumulator, cbsz
 
 
 def _exchanged(f: Fragment, blocks: int, cbsz: int, abid: int) -> Fragment:
-    def spread(x: Any) -> Any:
-        return broadcast_blocks(x.reshape(-1, blocks, *x.shape[1:]), cbsz, abid).reshape(x.shape)
-
-    return Fragment(spread(f.values), spread(f.reach), f.ascending)
+    """Blocks of A spread as the modifiers say; each may now hold what any block of its wave did."""
+    values = f.values.reshape(-1, blocks, *f.values.shape[1:])
+    exponents = f.exponents
+    if exponents is not None:
+        each = np.repeat(exponents.each().reshape(-1, blocks).max(axis=1), blocks)
+        exponents = replace(exponents, _each=each)
+    return Fragment(broadcast_blocks(values, cbsz, abid).reshape(f.values.shape), exponents, f.reach, f.ascending)
 
 
 def _integer_step(a: MatrixSource, b: MatrixSource, accumulator: Accumulator, cbsz: int, abid: int) -> Any:
@@ -132,6 +136,9 @@ def bind_mfma_f8f6f4(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
             raise UnsupportedError("op_sel of the accumulator", inst.line_number, inst.text)
         scales = [BlockScale(inst, s, low[i] + 2 * high[i], ctx) for i, s in enumerate(scale_operands)]
     shape = (o["size"], o["depth"], 1)
-    a = MatrixSource(inst, a_operand, f"f8f6f4:{formats[0]}", shape, ctx, rearranged=True, scale=scales[0])
-    b = MatrixSource(inst, b_operand, f"f8f6f4:{formats[1]}", shape, ctx, scale=scales[1])
+    mixed = (formats[0] < 2) != (formats[1] < 2)  # only one of them has 8 bits
+    a = MatrixSource(
+        inst, a_operand, f"f8f6f4:{formats[0]}", shape, ctx, rearranged=True, sorted_k=mixed, scale=scales[0]
+    )
+    b = MatrixSource(inst, b_operand, f"f8f6f4:{formats[1]}", shape, ctx, sorted_k=mixed, scale=scales[1])
     return _float_step(a, b, Accumulator(inst, entry, dst, c_operand, ctx))

@@ -11,12 +11,23 @@ from numpy.typing import NDArray
 from ..errors import AsmError, UnsupportedError
 from ..isa.entry import Entry
 from ..memory.access import Access, Kind, Space
+from ..memory.views import Words
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .bind_flat import atomic_rows
 from .fetch import reject_modifiers, scalar_source, vector_source
 from .lds_dma import bind_lds_load
-from .transfer import Locate, Piece, bind_load, bind_rmw, bind_store, cache_bits, entry_format
+from .transfer import (
+    Locate,
+    MemoryOperation,
+    Piece,
+    Request,
+    bind_load,
+    bind_rmw,
+    bind_store,
+    cache_bits,
+    entry_format,
+)
 from .waves import LANES, BindContext, Waves
 
 _ACCEPTED = {"offset", "offen", "idxen", "sc0", "sc1", "nt", "lds"}
@@ -198,4 +209,9 @@ def bind_cache(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     """``buffer_wbl2`` and ``buffer_inv``: the scope bits go to the port. Option: what (Maintenance)."""
     reject_modifiers(inst, {"sc0", "sc1", "nt"})
     cache, what = cache_bits(inst), entry.options["what"]
-    return lambda w: w.port.maintain(w, what, cache, inst)
+
+    def maintain(w: Waves, request: Request) -> Words:
+        w.port.maintain(w, what, cache, inst)
+        return []
+
+    return MemoryOperation(Kind.STORE, lambda w: Request([], []), maintain)

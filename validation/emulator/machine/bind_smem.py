@@ -13,7 +13,7 @@ from ..memory.views import Words
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .fetch import reject_modifiers, scalar_source
-from .transfer import MemoryAtomic, MemoryLoad, cache_bits, element_words
+from .transfer import MemoryOperation, Piece, Request, cache_bits, element_words, scalar_key
 from .types import U32
 from .waves import BindContext, Waves
 
@@ -35,24 +35,24 @@ class ScalarAddress:
         self.scalar = scalar_source(inst, offset, "i32" if offset.kind == "int" else "u32", ctx)
         self.immediate = int(inst.modifiers.get("offset", 0))
 
-    def accesses(self, w: Waves, kind: Kind, dwords: int) -> list[tuple[int, Access]]:
-        """(first dword, access) pairs; addresses and masks are [n, 1]."""
+    def accesses(self, w: Waves, kind: Kind, dwords: int) -> list[Piece]:
+        """Addresses and masks are [n, 1]."""
         low, high = w.sget(self.base).astype(np.int64), w.sget(self.base + 1).astype(np.int64)
         start = (low | ((high & 0xFFFF if self.buffer else high) << 32)) & ~np.int64(3)
         offset = np.asarray(self.scalar(w)).astype(np.int64) + self.immediate
         relative = np.broadcast_to(offset, (w.n,)) & ~np.int64(3)
         address, nbytes = (start + relative)[:, None], 4 * dwords
         if not self.buffer:
-            return [(0, self._access(kind, address, nbytes))]
+            return [Piece(0, self._access(kind, address, nbytes))]
         stride = (high >> 16) & 0x3FFF
         limit = w.sget(self.base + 2).astype(np.int64) * np.maximum(stride, 1)
         if (relative + nbytes <= limit).all():
-            return [(0, self._access(kind, address, nbytes))]
+            return [Piece(0, self._access(kind, address, nbytes))]
         step = nbytes if kind is Kind.ATOMIC else 4
         cut = []
         for i in range(0, nbytes, step):
             inside = (relative + i + step <= limit)[:, None]
-            cut.append((i // 4, self._access(kind, address + i, step, inside)))
+            cut.append(Piece(i // 4, self._access(kind, address + i, step, inside)))
         return cut
 
     def _access(self, kind: Kind, address: Any, nbytes: int, inside: Any = None) -> Access:
@@ -87,25 +87,35 @@ def bind_smem(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     def get(w: Waves) -> Words:
         return [w.sget(first + i)[:, None] for i in range(dwords)]
 
+    keys = range(scalar_key(first), scalar_key(first + dwords))
     if kind == "load":
-        return MemoryLoad(
-            lambda w: [word for _, a in where.accesses(w, Kind.LOAD, dwords) for word in w.port.read(w, a)], put
+        return MemoryOperation(
+            Kind.LOAD,
+            lambda w: Request(where.accesses(w, Kind.LOAD, dwords), []),
+            lambda w, request: [word for piece in request.pieces for word in w.port.read(w, piece.access)],
+            put,
+            keys,
         )
     if kind == "store":
 
-        def store(w: Waves) -> None:
-            words = get(w)
-            for start, access in where.accesses(w, Kind.STORE, dwords):
-                w.port.write(w, access, words[start : start + access.nbytes // 4])
+        def store(w: Waves, request: Request) -> Words:
+            for piece in request.pieces:
+                w.port.write(w, piece.access, request.data[piece.first : piece.first + piece.access.nbytes // 4])
+            return []
 
-        return store
+        return MemoryOperation(Kind.STORE, lambda w: Request(where.accesses(w, Kind.STORE, dwords), get(w)), store)
     op = entry.options["op"]
     size = op.nbytes // 4
 
-    def perform(w: Waves) -> Words:
+    def issue(w: Waves) -> Request:
         words = np.ascontiguousarray(np.stack(get(w), axis=-1), U32)
         operands = [words[..., i : i + size].copy().view(op.dtype)[..., 0] for i in range(0, dwords, size)]
-        ((_, access),) = where.accesses(w, Kind.ATOMIC, size)
-        return element_words(w.port.atomic(w, access, op, operands))
+        return Request(where.accesses(w, Kind.ATOMIC, size), operands)
 
-    return MemoryAtomic(perform, put if "glc" in inst.modifiers else None)
+    def perform(w: Waves, request: Request) -> Words:
+        (piece,) = request.pieces
+        return element_words(w.port.atomic(w, piece.access, op, request.data))
+
+    if "glc" not in inst.modifiers:
+        return MemoryOperation(Kind.ATOMIC, issue, perform)
+    return MemoryOperation(Kind.ATOMIC, issue, perform, put, range(keys.start, keys.start + size))

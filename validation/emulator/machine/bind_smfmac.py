@@ -50,12 +50,10 @@ def bind_smfmac(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         chosen = _chosen_k(w.vget(index_row), first, a)
         waves = np.arange(w.n)[:, None]
         total: Any = np.zeros((w.n, size, size), dtype)
-        with np.errstate(all="ignore"):
-            for k in range(depth // 2):
-                total += values[:, k, :, None] * dense[waves, chosen[:, k]]
-            c = registers_to_accumulator(accumulator.values(w), size, 1)
-            result = (c + total[:, None]).astype(np.float32) if not integers else (c + total[:, None]).astype(np.int32)
-        accumulator.put(w, accumulator_to_registers(result))
+        for k in range(depth // 2):
+            total += values[:, k, :, None] * dense[waves, chosen[:, k]]
+        c = registers_to_accumulator(accumulator.values(w), size, 1)
+        accumulator.put(w, accumulator_to_registers((c + total[:, None]).astype(accumulator.dtype)))
 
     return step
 

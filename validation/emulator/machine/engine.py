@@ -3,13 +3,14 @@
 Scheduling inside a chunk: the group with the lowest program counter runs until it reaches another group (and merges),
 a divergent branch, a barrier or its end. Loops that only poll memory make no progress; then the group that has waited
 longest runs, and a chunk that makes none at all yields, so that kernels which spin on a flag of another workgroup end.
+A :class:`Turns` narrows each choice to a part of the waves, and interrupts it between visible operations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,19 +24,44 @@ _NEVER = 1 << 60
 FAIRNESS = 64
 #: The same for the whole chunk, after which it yields to other chunks.
 PATIENCE = 1024
+#: Backward branches of a chunk without a barrier or an end before it counts as a livelock.
+BRANCH_LIMIT = 1_000_000
 
 StepsFor = Callable[[FloatMode], Sequence[Step]]
 
 
 class Outcome(Enum):
     FINISHED = "finished"
+    #: only polling happens
     YIELDED = "yielded"
+    #: the budget of turns is used up
+    PAUSED = "paused"
+    #: ``branch_limit`` reached
+    ENDLESS = "endless"
+
+
+class Turns(Protocol):
+    """Which waves of a chunk may run next; see ``schedule.py``."""
+
+    def pick(self, chunk: Chunk, live: Any) -> Any:
+        """bool [waves]: a non-empty part of ``live``, whose lowest program counter runs now."""
+
+    def stop(self, pc: int) -> int:
+        """Program counter, above ``pc``, at which the turn ends at the latest."""
 
 
 class Chunk:
-    """Waves of one or more whole workgroups with their program. ``hits[pc]`` counts wave-instructions."""
+    """Waves of one or more whole workgroups with their program. ``hits[pc]`` counts wave-instructions.
 
-    def __init__(self, waves: Waves, steps_for: StepsFor, entry: int, hits: list[int]) -> None:
+    The observers of the port may have these methods, called when the selected waves (``w.sel``) do it:
+    ``waited(w, inst)`` for s_waitcnt, ``ended(w)``, and ``released(chunk, rows)``: the waves ``rows`` (bool [waves],
+    or None for all) pass a barrier together, or ended before it; ``chunk.pc`` is where they go on.
+    """
+
+    def __init__(
+        self, waves: Waves, steps_for: StepsFor, entry: int, hits: list[int], turns: Turns | None = None,
+        branch_limit: int = BRANCH_LIMIT,
+    ) -> None:  # fmt: skip
         self.w = waves
         self.steps_for = steps_for
         self.steps = steps_for(waves.mode)
@@ -52,12 +78,22 @@ class Chunk:
         self.idle = 0
         self.seen_changes = -1
         self.groups = int(waves.ident.group.max()) + 1
+        self.turns = turns
+        self.branches = 0
+        self.branch_limit = branch_limit
+        self.on_wait, self.on_end, self.on_release = (
+            [getattr(o, name) for o in waves.port.observers if hasattr(o, name)] for name in ("waited", "ended", "released")
+        )
 
     # -- picking -------------------------------------------------------------------------------------------------------
-    def run(self) -> Outcome:
-        """Run until every wave has ended, or yield when nothing but polling happens."""
+    def run(self, budget: int | None = None) -> Outcome:
+        """Run until every wave has ended, or yield when nothing but polling happens; at most ``budget`` turns."""
         self.idle = 0
         while True:
+            if budget is not None:
+                if budget == 0:
+                    return Outcome.PAUSED
+                budget -= 1
             live = self.state == RUN
             if not live.any():
                 if (self.state == DONE).all():
@@ -73,6 +109,8 @@ class Chunk:
 
     def _pick(self, live: Any) -> tuple[int, Any, int]:
         self.turn += 1
+        if self.turns is not None:
+            live = self.turns.pick(self, live)
         pcs = self.pc[live]
         pc = int(pcs.min())
         if self.idle > FAIRNESS and (pcs != pc).any():
@@ -84,8 +122,13 @@ class Chunk:
             sel = sel[key == key[0]]
         self.last_turn[sel] = self.turn
         above = pcs[pcs > pc]
-        self.alone = len(sel) == len(pcs)
-        return pc, sel, int(above.min()) if len(above) else _NEVER
+        limit = int(above.min()) if len(above) else _NEVER
+        if self.turns is None:
+            self.alone = len(sel) == len(pcs)
+        else:
+            self.alone = False
+            limit = min(limit, self.turns.stop(pc))
+        return pc, sel, limit
 
     def _use_mode(self, key: int) -> None:
         mode = self.modes.get(key, self.mode)
@@ -99,7 +142,8 @@ class Chunk:
             self.seen_changes = self.w.port.changes
             self.idle = 0
         self.idle += 1
-        return self.idle <= PATIENCE
+        self.branches += 1
+        return self.idle <= PATIENCE and self.branches <= self.branch_limit
 
     # -- running a group -----------------------------------------------------------------------------------------------
     def _group(self, pc: int, limit: int) -> bool:
@@ -124,12 +168,12 @@ class Chunk:
                     target = pc + 1
                 else:
                     self._set_pc(np.where(taken, step.target, pc + 1))
-                    return self._progress() or not self.alone
+                    return self._progress() or self._lenient()
                 if target <= pc:
                     going = self._progress()
                     if not (going and self.alone):
                         self._set_pc(target)
-                        return going or (not self.alone and self.idle < 2 * PATIENCE)
+                        return going or self._lenient()
                 pc = target
             elif control in ("wait", "yield", "nop"):
                 step.run(w)
@@ -158,11 +202,15 @@ class Chunk:
                     pc = int(target)
                 else:
                     self._set_pc(target)
-                    return self._progress() or not self.alone
+                    return self._progress() or self._lenient()
             else:
                 self._mode_change(step.run(w))
                 self._set_pc(pc + 1)
                 return True
+
+    def _lenient(self) -> bool:
+        """May a chunk whose patience is over go on, because other waves of it wait for their turn?"""
+        return not self.alone and self.idle < 2 * PATIENCE and self.branches <= self.branch_limit
 
     def _set_pc(self, value: Any) -> None:
         if self.w.sel is None:
@@ -201,4 +249,9 @@ class Chunk:
         pending = np.zeros(self.groups, bool)
         pending[group[self.state == RUN]] = True
         freed = (self.state == AT_BARRIER) & ~pending[group]
+        if self.on_release and freed.any():
+            complete = np.zeros(self.groups, bool)
+            complete[group[freed]] = True
+            for released in self.on_release:
+                released(self, complete[group])
         self.state[freed] = RUN

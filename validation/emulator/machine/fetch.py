@@ -230,4 +230,6 @@ def reject_modifiers(inst: Instruction, accepted: frozenset[str] | set[str]) -> 
 
 def operand_count(inst: Instruction, expected: int) -> None:
     if len(inst.operands) != expected:
-        raise AsmError(f"{inst.mnemonic} takes {expected} operands, got {len(inst.operands)}", inst.line_number, inst.text)
+        raise AsmError(
+            f"{inst.mnemonic} takes {expected} operands, got {len(inst.operands)}", inst.line_number, inst.text
+        )

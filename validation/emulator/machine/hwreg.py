@@ -9,9 +9,11 @@ import numpy as np
 
 from ..errors import AsmError, KernelFault, UnsupportedError
 from ..isa.entry import Entry
+from ..memory.access import Kind
 from ..program.operands import M0, Operand
 from ..program.program import Instruction
 from .fetch import operand_count, reject_modifiers, scalar_source, scalar_store
+from .transfer import MemoryOperation, Request, scalar_key
 from .types import TYPES
 from .waves import BindContext, FloatMode, Waves
 
@@ -102,11 +104,18 @@ def bind_clock(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     """A counter that moves on at each read and nowhere else, so that runs repeat exactly."""
     store = scalar_store(inst, inst.operands[0], "u64")
 
-    def step(w: Waves) -> None:
+    def read(w: Waves) -> Request:
         w.extra["clock"] = w.extra.get("clock", 0) + CLOCK_STEP
-        store(w, np.full(w.n, w.extra["clock"], np.uint64))
+        return Request([], [np.full((w.n, 1), w.extra["clock"], np.uint64)])
 
-    return step
+    first = scalar_key(inst.operands[0].index)
+    return MemoryOperation(
+        Kind.LOAD,
+        read,
+        lambda w, request: request.data,
+        lambda w, words: store(w, words[0][:, 0]),
+        range(first, first + 2),
+    )
 
 
 def bind_getpc(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:

@@ -1,13 +1,392 @@
-"""Memory operations between issue and retirement (being built)."""
+"""Memory operations between issue and retirement: counters, order of retirement, latest legal completion.
+
+Rules (CDNA3 ISA, "S_WAITCNT" and "Data dependency resolution"; LLVM SIInsertWaitcnts; AMDGPUUsage, "Memory Model GFX942"):
+
+* vmcnt counts MUBUF, GLOBAL, SCRATCH and FLAT operations, loads into LDS and ``buffer_wbl2``. They retire in issue order,
+  loads, stores and atomics mixed. ``buffer_inv`` is not counted (as SIInsertWaitcnts has it).
+* lgkmcnt counts LDS operations (in order), FLAT, and SMEM and clock reads (1, or 2 for more than a dword), which retire
+  in any order: only lgkmcnt(0) retires those.
+* FLAT counts in both and may retire early in either: its result is there after vmcnt(0) and lgkmcnt(0).
+* Stores read their data when they are issued (expcnt is for exports and GDS since GFX7).
+* A full counter (63, 15) stalls the issue until there is room.
+
+*Inferred*: with ``latest`` a load samples memory and writes its registers when a wait, a full counter or the wave's end
+retires it; stores, LDS operations and atomics take effect then. Operations of one queue of one wave keep their order. A
+vector-memory atomic that returns a value is how waves publish: it takes effect when issued, before older operations
+of its wave on other addresses, and only its result is late. What is outstanding in a chunk that merely polls takes
+effect when the chunk yields: late is not never.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 
-def instrument(options: Any, checks: Any) -> Any:
-    return None
+from ..memory.access import Kind, Maintenance, Space
+from ..memory.views import Words
+from ..program.program import Instruction, Program
+from .bind import Step
+from .options import MachineOptions
+from .transfer import MemoryOperation, Request
+from .waves import BindContext, Waves
+
+VM, LGKM = "vmcnt", "lgkmcnt"
+#: What each counter can hold.
+CAPACITY = {VM: 63, LGKM: 15}
+_FAR = np.int64(1 << 62)
 
 
-def attach(w: Any, options: Any, checks: Any, program: Any) -> None:
-    return None
+@dataclass(frozen=True, slots=True, eq=False)
+class Traits:
+    """How one instruction's operation is counted. ``ordered``: it retires in issue order within its counter."""
+
+    operation: MemoryOperation
+    inst: Instruction
+    counters: tuple[str, ...]
+    ordered: bool
+    units: int
+    into_lds: bool
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An issued operation, until it has retired in each of its waves.
+
+    waves: rows of the chunk that issued it, k of them; slot [W]: their position in the arrays of ``request``, ``em`` and
+    ``words``. order [W]: number of the operation among the ordered ones of its counter. waiting[counter] [W]: not yet
+    retired there. undone [W]: no effect yet. span: lowest and highest global byte of each of the k waves.
+    """
+
+    traits: Traits
+    seq: int
+    waves: NDArray[np.intp]
+    slot: NDArray[np.intp]
+    order: NDArray[np.int64]
+    waiting: dict[str, NDArray[np.bool_]]
+    undone: NDArray[np.bool_]
+    em: NDArray[np.bool_]
+    request: Request | None = None
+    words: Words | None = None
+    span: tuple[Any, Any] | None = None
+
+    def is_waiting(self) -> NDArray[np.bool_]:
+        first, *rest = self.waiting.values()
+        for other in rest:
+            first = first | other
+        return first
+
+
+class InFlight:
+    """The operations in flight of one chunk (``Waves.in_flight``).
+
+    latest: completion policy. check: the ``waits`` checker, or None. ``busy``: register key -> operations that will write it.
+    """
+
+    def __init__(self, w: Waves, latest: bool, check: Any = None) -> None:
+        self.w, self.latest, self.check = w, latest, check
+        self.queues: dict[str, list[Pending]] = {VM: [], LGKM: []}
+        self.issued = {c: np.zeros(w.count, np.int64) for c in CAPACITY}
+        self.outstanding = {c: np.zeros(w.count, np.int64) for c in CAPACITY}
+        self.busy: dict[int, list[Pending]] = {}
+        self.seq = 0
+        #: last s_waitcnt of each wave (instruction index) and how many operations had been issued then
+        self.last_wait = np.full(w.count, -1, np.int64)
+        self.last_wait_seq = np.zeros(w.count, np.int64)
+        #: barriers that each wave has passed
+        self.epoch = np.zeros(w.count, np.int64)
+        self._everyone = np.ones(w.count, bool)
+
+    def selected(self) -> NDArray[np.bool_]:
+        """bool [W]: the waves that step now."""
+        if self.w.sel is None:
+            return self._everyone
+        mask = np.zeros(self.w.count, bool)
+        mask[self.w.sel] = True
+        return mask
+
+    # -- what the program does -----------------------------------------------------------------------------------------
+    def issue(self, traits: Traits) -> None:
+        w, operation = self.w, traits.operation
+        for counter in traits.counters:
+            room = CAPACITY[counter] - traits.units
+            if (self.outstanding[counter] > room).any():
+                self.retire(counter, room, self.selected() & (self.outstanding[counter] > room))
+        request = None
+        if self.check is not None and self.check.looks_at(traits):
+            request = operation.issue(w)
+            self.check.issued(self, traits, request)
+        if not (self.latest and traits.counters):
+            if request is None:
+                operation(w)
+            else:
+                words = operation.effect(w, request)
+                if operation.put is not None:
+                    operation.put(w, words)
+            if traits.counters:
+                self._append(traits, request if traits.into_lds else None, False)
+            return
+        request = (operation.issue(w) if request is None else request).detached(w.n)
+        pending = self._append(traits, request, True)
+        if operation.kind is Kind.ATOMIC and operation.put is not None and pending.span is not None:
+            self._overtake(pending)
+
+    def _append(self, traits: Traits, request: Request | None, late: bool) -> Pending:
+        w = self.w
+        here = self.selected()
+        waves = np.arange(w.count) if w.sel is None else w.sel
+        slot = np.full(w.count, -1, np.intp)
+        slot[waves] = np.arange(len(waves))
+        self.seq += 1
+        order = np.zeros(w.count, np.int64)
+        for counter in traits.counters:
+            self.outstanding[counter] += here * traits.units
+            if traits.ordered:
+                self.issued[counter] += here
+                order = self.issued[counter].copy()
+        waiting = {counter: here.copy() for counter in traits.counters}
+        em = w.em.copy() if request is not None else w.em
+        pending = Pending(traits, self.seq, waves, slot, order, waiting, here & late, em, request)
+        if late and request is not None and VM in traits.counters:
+            pending.span = _span(request)
+        for counter in traits.counters:
+            self.queues[counter].append(pending)
+        for key in traits.operation.results:
+            self.busy.setdefault(key, []).append(pending)
+        if self.check is not None and traits.into_lds:
+            self.check.departed(self, pending)
+        return pending
+
+    def wait(self, inst: Instruction, counters: dict[str, int]) -> None:
+        """``s_waitcnt`` of the waves that step."""
+        here = self.selected()
+        self.last_wait[here] = inst.index
+        self.last_wait_seq[here] = self.seq
+        for counter in (LGKM, VM):
+            if counter in counters:
+                self.retire(counter, counters[counter], here)
+
+    def barrier(self) -> None:
+        """The waves that step reach a barrier, which drains nothing."""
+        self.epoch += self.selected()
+
+    def end(self) -> None:
+        """The waves that step end: whatever they left outstanding completes."""
+        here = self.selected()
+        for counter in (LGKM, VM):
+            self.retire(counter, 0, here)
+
+    # -- retirement ----------------------------------------------------------------------------------------------------
+    def retire(self, counter: str, left: int, here: NDArray[np.bool_]) -> None:
+        """Retire in the waves ``here`` [W] what must have retired when the counter is at most ``left``."""
+        queue = self.queues[counter]
+        if not queue:
+            return
+        limit = self.issued[counter] - left
+        finished = False
+        for pending in queue:
+            if left and not pending.traits.ordered:
+                continue
+            due = pending.waiting[counter] & here
+            if pending.traits.ordered:
+                due &= pending.order <= limit
+            if due.any():
+                self._retire(pending, counter, due)
+                finished = finished or not pending.waiting[counter].any()
+        if finished:
+            self.queues[counter] = [p for p in queue if p.waiting[counter].any()]
+
+    def _retire(self, pending: Pending, counter: str, due: NDArray[np.bool_]) -> None:
+        traits = pending.traits
+        pending.waiting[counter] &= ~due
+        self.outstanding[counter] -= due * traits.units
+        complete = due
+        for other in traits.counters:
+            complete = complete & ~pending.waiting[other]
+        if self.latest:
+            if len(traits.counters) > 1:
+                self._perform_older(pending, due)
+            self._perform(pending, due, complete)
+        if self.check is not None and traits.into_lds:
+            self.check.landed(self, pending, complete)
+        if not pending.is_waiting().any():
+            for key in traits.operation.results:
+                self.busy[key].remove(pending)
+                if not self.busy[key]:
+                    del self.busy[key]
+
+    def _perform_older(self, pending: Pending, where: NDArray[np.bool_], least: int = 0) -> None:
+        """Let older operations of these waves take effect first, from number ``least`` on: effects keep their order."""
+        older = {p.seq: p for c in pending.traits.counters for p in self.queues[c] if least <= p.seq < pending.seq}
+        for seq in sorted(older):
+            self._perform(older[seq], where & older[seq].undone, None)
+
+    def _perform(self, pending: Pending, due: NDArray[np.bool_], complete: NDArray[np.bool_] | None) -> None:
+        """Take effect in the waves ``due``, write the results of the waves ``complete``."""
+        operation = pending.traits.operation
+        now = due & pending.undone
+        if now.any():
+            assert pending.request is not None
+            pending.undone &= ~now
+            waves, rows, em = self._rows(pending, now)
+            request = pending.request if rows is None else pending.request.rows(rows)
+            words = self._as(waves, em, operation.effect, request)
+            if operation.put is None:
+                return
+            if complete is not None and pending.words is None and np.array_equal(now, complete):
+                self._as(waves, em, operation.put, words)
+                return
+            if pending.words is None:
+                pending.words = [np.zeros((len(pending.waves), word.shape[1]), word.dtype) for word in words]
+            for kept, word in zip(pending.words, words, strict=True):
+                kept[slice(None) if rows is None else rows] = word
+        if complete is not None and operation.put is not None and pending.words is not None and complete.any():
+            waves, rows, em = self._rows(pending, complete)
+            self._as(waves, em, operation.put, [x if rows is None else x[rows] for x in pending.words])
+
+    @staticmethod
+    def _rows(pending: Pending, where: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp] | None, Any]:
+        """Waves, their positions in the operation's arrays (None for all of them), their exec mask when it was issued."""
+        waves = np.flatnonzero(where)
+        if len(waves) == len(pending.waves):
+            return waves, None, pending.em
+        rows = pending.slot[waves]
+        return waves, rows, pending.em[rows]
+
+    def _as(self, waves: NDArray[np.intp], em: NDArray[np.bool_], fn: Callable[..., Any], argument: Any) -> Any:
+        """Call with these waves selected and this exec mask."""
+        w = self.w
+        saved = w.sel, w.n, w.em, w.full
+        w.sel = None if len(waves) == w.count else waves
+        w.n, w.em, w.full, w._em_bits_of = len(waves), em, bool(em.all()), None
+        try:
+            return fn(w, argument)
+        finally:
+            w.sel, w.n, w.em, w.full = saved
+            w._em_bits_of = None
+
+    def _overtake(self, atomic: Pending) -> None:
+        """Perform a returning atomic now; older operations of its wave on the same bytes go first."""
+        here, least = self.selected(), None
+        low, high = atomic.span or (None, None)
+        for older in self.queues[VM]:
+            if older is atomic or older.span is None or not older.undone.any():
+                continue
+            both = np.flatnonzero(older.undone & here)
+            mine, theirs = atomic.slot[both], older.slot[both]
+            if ((older.span[0][theirs] <= high[mine]) & (low[mine] <= older.span[1][theirs])).any():
+                least = older.seq
+        if least is not None:
+            before = [p for p in self.queues[VM] if p.seq <= least]
+            for older in before:
+                self._perform(older, here & older.undone, None)
+        self._perform(atomic, here, None)
+
+    def settle(self) -> None:
+        """Everything issued takes effect; results still wait to be retired."""
+        everything = {p.seq: p for queue in self.queues.values() for p in queue}
+        for seq in sorted(everything):
+            self._perform(everything[seq], everything[seq].undone, None)
+
+
+def _span(request: Request) -> tuple[Any, Any] | None:
+    """Lowest and highest global byte of each wave, or None when the request reaches other spaces too."""
+    if not request.pieces or any(p.access.space is not Space.GLOBAL for p in request.pieces):
+        return None
+    lows = [np.where(p.access.mask, p.access.address, _FAR).min(axis=1) for p in request.pieces]
+    highs = [np.where(p.access.mask, p.access.address + p.access.nbytes - 1, -1).max(axis=1) for p in request.pieces]
+    return np.minimum.reduce(lows), np.maximum.reduce(highs)
+
+
+# -- instrumenting steps ------------------------------------------------------------------------------------------------
+def traits_of(step: Step, dma_in_order: bool) -> Traits:
+    """Counters of a memory instruction, by its form."""
+    operation: MemoryOperation = step.run
+    form, inst, options = step.entry.form, step.inst, step.entry.options
+    into_lds = options.get("kind") == "lds" or "lds" in inst.modifiers
+    counters: tuple[str, ...] = (VM,)
+    ordered, units = True, 1
+    if form == "flat":
+        counters, ordered = (VM, LGKM), False
+    elif form in ("smem", "clock"):
+        counters, ordered, units = (LGKM,), False, 2 if options.get("dwords", 2) > 1 else 1
+    elif form.startswith("ds"):
+        counters = (LGKM,)
+    elif form == "cache" and options["what"] is not Maintenance.WRITE_BACK:
+        counters = ()
+    elif into_lds:
+        ordered = dma_in_order
+    return Traits(operation, inst, counters, ordered, units, into_lds)
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """Wraps bound steps so that they go through ``Waves.in_flight``. Equal instruments share bound programs."""
+
+    dma_in_order: bool
+    waits: bool
+    _made: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, step: Step, ctx: BindContext) -> Step:
+        run, inst = self._run(step, ctx), step.inst
+        return step if run is None else Step(run, step.control, inst, step.entry, step.target)
+
+    def _run(self, step: Step, ctx: BindContext) -> Callable[[Waves], Any] | None:
+        from ..checks.waits import Touch
+
+        inner, inst = step.run, step.inst
+        if step.control == "wait":
+            counters = inner(None)
+            return lambda w: w.in_flight.wait(inst, counters)
+        if step.control == "end":
+            return lambda w: w.in_flight.end()
+        if step.control == "barrier":
+            return lambda w: w.in_flight.barrier()
+        touch = Touch.of(step, ctx) if self.waits else None
+        if isinstance(inner, MemoryOperation):
+            traits = traits_of(step, self.dma_in_order)
+            if touch is None:
+                return lambda w: w.in_flight.issue(traits)
+            known = touch.with_traits(traits)
+
+            def issue(w: Waves) -> None:
+                if not w.in_flight.busy.keys().isdisjoint(known.keys):
+                    w.in_flight.check.touched(w.in_flight, known)
+                w.in_flight.issue(traits)
+
+            return issue
+        if touch is None or not touch.keys:
+            return None
+        plain = touch
+
+        def run(w: Waves) -> Any:
+            if not w.in_flight.busy.keys().isdisjoint(plain.keys):
+                w.in_flight.check.touched(w.in_flight, plain)
+            return inner(w)
+
+        return run
+
+
+@functools.cache
+def _instrument(dma_in_order: bool, waits: bool) -> Instrument:
+    return Instrument(dma_in_order, waits)
+
+
+def instrument(options: MachineOptions, checks: Sequence[str]) -> Instrument | None:
+    """What wraps the steps of a launch; None when every operation is simply done at its issue."""
+    if options.completion == "earliest" and "waits" not in checks:
+        return None
+    return _instrument(options.lds_dma == "in-order", "waits" in checks)
+
+
+def attach(w: Waves, options: MachineOptions, checks: Sequence[str], program: Program) -> None:
+    """Give a new chunk its :class:`InFlight`, where the launch needs one."""
+    from ..checks.waits import WaitCheck
+
+    if instrument(options, checks) is not None:
+        check = WaitCheck(w, program) if "waits" in checks else None
+        w.in_flight = InFlight(w, options.completion == "latest", check)

@@ -10,12 +10,12 @@ from ..memory.access import Access, Kind, Space
 from ..memory.views import Words
 from ..program.operands import M0
 from ..program.program import Instruction
-from .transfer import DataFormat, Locate, MemoryLoad, cache_bits, extend, read_pieces
+from .transfer import DataFormat, Locate, MemoryOperation, Piece, Request, cache_bits, extend, read_pieces
 from .types import U32
 from .waves import LANES, BindContext, Waves
 
 
-def bind_lds_load(inst: Instruction, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryLoad:
+def bind_lds_load(inst: Instruction, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryOperation:
     """LDS byte address: M0 + instruction offset + lane * size.
 
     A lane takes 4 bytes of LDS for a dword or less (narrow data is extended to a dword), 12 and 16 for dwordx3 and
@@ -30,10 +30,16 @@ def bind_lds_load(inst: Instruction, form: DataFormat, ctx: BindContext, locate:
     cache = cache_bits(inst)
     dwords = form.registers
 
-    def put(w: Waves, words: Words) -> None:
+    def issue(w: Waves) -> Request:
         address = (w.sget(M0) & m0_mask).astype(np.int64)[:, None] + lanes
-        access = Access(Space.LDS, Kind.STORE, address, w.em, size, inst, cache, everywhere=w.full, strict=True)
-        data: list[Any] = [extend(words[0], form)] if form.signed else words
-        w.port.write(w, access, data)
+        target = Access(Space.LDS, Kind.STORE, address, w.em, size, inst, cache, everywhere=w.full, strict=True)
+        return Request([*locate(w, Kind.LOAD, form.nbytes), Piece(0, target)], [])
 
-    return MemoryLoad(lambda w: read_pieces(w, locate(w, Kind.LOAD, form.nbytes), dwords), put)
+    def move(w: Waves, request: Request) -> Words:
+        *source, target = request.pieces
+        words = read_pieces(w, source, dwords)
+        data: list[Any] = [extend(words[0], form)] if form.signed else words
+        w.port.write(w, target.access, data)
+        return []
+
+    return MemoryOperation(Kind.LOAD, issue, move)

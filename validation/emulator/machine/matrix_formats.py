@@ -1,4 +1,4 @@
-"""Element formats of MFMA operands: registers to values and their magnitudes."""
+"""Element formats of MFMA operands: registers to values and their exponents."""
 
 from __future__ import annotations
 
@@ -10,22 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics import smallfloat
+from ..numerics.dot import Exponents
 from .matrix_layout import Words
 
 U16, U32 = np.uint16, np.uint32
 _HIGH = U32(0xFFFF0000)
-
-
-@dataclass(frozen=True, slots=True)
-class Magnitudes:
-    """Elements without signs as unsigned codes [x, n, m]; the rest as ``numerics.dot.reaches`` takes it."""
-
-    codes: NDArray[Any]
-    mantissa_bits: int
-    infinity: int
-
-
-Decode = Callable[[Words], tuple[Any, Magnitudes | None]]
+Decode = Callable[[Words], tuple[Any, Exponents | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +23,7 @@ class ElementFormat:
     """One input type.
 
     bits: of an element. decode: words [registers, n, 64] -> elements [x, y, n, 64] (slot = x * len(y) + y) of a dtype
-    that holds them exactly, and their magnitudes, None for types whose sums are exact or go in order anyway.
+    that holds them exactly, and their exponents, None for types whose sums are exact or go in order anyway.
     chunk: consecutive k that a lane holds before the next lane group goes on; 0 for all of its slots.
     """
 
@@ -45,32 +35,32 @@ class ElementFormat:
         return max(1, slots * self.bits // 32)
 
 
-def _bf16(words: Words) -> tuple[Any, Magnitudes | None]:
+def _bf16(words: Words) -> tuple[Any, Exponents | None]:
     registers, n, _ = words.shape
     out = np.empty((registers, 2, n, 64), U32)
     np.left_shift(words, U32(16), out=out[:, 0])
     np.bitwise_and(words, _HIGH, out=out[:, 1])
-    return out.view(np.float32), Magnitudes(np.ascontiguousarray(words).view(U16) & U16(0x7FFF), 7, 0x7F80)
+    return out.view(np.float32), Exponents(np.ascontiguousarray(words).view(U16) & U16(0x7FFF), 7, 0x7F80)
 
 
-def _f16(words: Words) -> tuple[Any, Magnitudes | None]:
+def _f16(words: Words) -> tuple[Any, Exponents | None]:
     registers, n, _ = words.shape
     halves = np.ascontiguousarray(words).view(U16)
     elements = halves.view(np.float16).reshape(registers, n, 64, 2).transpose(0, 3, 1, 2)
-    return elements, Magnitudes(halves & U16(0x7FFF), 10, 0x7C00)
+    return elements, Exponents(halves & U16(0x7FFF), 10, 0x7C00)
 
 
-def _f32(words: Words) -> tuple[Any, Magnitudes | None]:
+def _f32(words: Words) -> tuple[Any, Exponents | None]:
     return np.ascontiguousarray(words).view(np.float32)[:, None], None
 
 
-def _xf32(words: Words) -> tuple[Any, Magnitudes | None]:
+def _xf32(words: Words) -> tuple[Any, Exponents | None]:
     """xf32 keeps 10 fraction bits of float32; the rest is dropped (*inferred*: no manual says how it is rounded)."""
     kept = words & U32(0xFFFFE000)
-    return kept.view(np.float32)[:, None], Magnitudes((kept & U32(0x7FFFFFFF)) >> U32(13), 10, 0xFF << 10)
+    return kept.view(np.float32)[:, None], Exponents((kept & U32(0x7FFFFFFF)) >> U32(13), 10, 0xFF << 10)
 
 
-def _f64(words: Words) -> tuple[Any, Magnitudes | None]:
+def _f64(words: Words) -> tuple[Any, Exponents | None]:
     wide = words[0::2].astype(np.uint64) | (words[1::2].astype(np.uint64) << np.uint64(32))
     return wide.view(np.float64)[:, None], None
 
@@ -83,7 +73,7 @@ def _bytes(words: Words) -> NDArray[np.uint8]:
     )
 
 
-def _i8(words: Words) -> tuple[Any, Magnitudes | None]:
+def _i8(words: Words) -> tuple[Any, Exponents | None]:
     return _bytes(words).view(np.int8), None
 
 
@@ -107,21 +97,21 @@ def _six_bits(words: Words) -> NDArray[np.uint8]:
     return out
 
 
-def _magnitudes(codes: NDArray[np.uint8], fmt: smallfloat.Format) -> Magnitudes:
+def _exponents(codes: NDArray[np.uint8], fmt: smallfloat.Format) -> Exponents:
     sign = 1 << (fmt.bits - 1)
     magnitudes = codes & np.uint8(sign - 1)
     if fmt.fnuz:
         magnitudes[codes == fmt.nan_code] = sign
     beyond = sign if fmt.fnuz else fmt.max_code + 1
-    return Magnitudes(magnitudes.reshape(-1, *codes.shape[-2:]), fmt.mantissa_bits, beyond)
+    return Exponents(magnitudes.reshape(-1, *codes.shape[-2:]), fmt.mantissa_bits, beyond)
 
 
 def _small(fmt: smallfloat.Format, unpack: Callable[[Words], NDArray[np.uint8]]) -> Decode:
     table = smallfloat.decode_table(fmt)
 
-    def decode(words: Words) -> tuple[Any, Magnitudes | None]:
+    def decode(words: Words) -> tuple[Any, Exponents | None]:
         codes = unpack(words)
-        return table[codes], _magnitudes(codes, fmt)
+        return table[codes], _exponents(codes, fmt)
 
     return decode
 

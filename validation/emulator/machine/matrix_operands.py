@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import AsmError
 from ..isa.entry import Entry
 from ..numerics import smallfloat
-from ..numerics.dot import Fragment, doubtful, products, reaches, settle
+from ..numerics.dot import Fragment, doubtful, products, settle
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .fetch import register_number
@@ -29,8 +29,8 @@ from .waves import BindContext, Waves
 
 _DTYPE = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
 _CACHED_FRAGMENTS = 64
-#: Elements of a product that are handled at a time: 256 KiB of float64.
-_PART = 1 << 15
+#: Elements of a product that are handled at a time: 512 KiB of float64.
+_PART = 1 << 16
 #: Value of each E8M0 code.
 _POWERS = np.ldexp(1.0, np.arange(256) - smallfloat.SCALE_BIAS)
 _POWERS[smallfloat.SCALE_NAN] = np.nan
@@ -40,6 +40,14 @@ def rows_of(w: Waves, first: int, count: int) -> Any:
     """uint32 [count, n, 64]; a view when all waves step."""
     block = w.V[first : first + count]
     return block if w.sel is None else block[:, w.sel]
+
+
+def _buffer(w: Waves, elements: int) -> Any:
+    """float64 [elements] that the chunk keeps: fresh pages would cost as much as the sums."""
+    kept = w.extra.get("products")
+    if kept is None or len(kept) < elements:
+        kept = w.extra["products"] = np.empty(max(elements, _PART))
+    return kept[:elements]
 
 
 class BlockScale:
@@ -60,7 +68,8 @@ class BlockScale:
 class MatrixSource:
     """A or B: registers, format and shape. Unpacked values are reused while the registers stand.
 
-    ``rearranged``: A's rows in ``row_order``.
+    ``rearranged``: A's rows in ``row_order``. ``sorted_k``: fragments with ascending k, for when the formats of A and B
+    deal k to the lanes differently.
     """
 
     def __init__(
@@ -72,6 +81,7 @@ class MatrixSource:
         ctx: BindContext,
         blgp: int = 0,
         rearranged: bool = False,
+        sorted_k: bool = False,
         scale: BlockScale | None = None,
     ) -> None:
         self.kind, self.format, self.blgp, self.scale = kind, element_format(kind, ctx.arch), blgp, scale
@@ -86,7 +96,8 @@ class MatrixSource:
         k = true_k(self.slots, self.groups, self.format.chunk or self.slots)
         self.ascending = None if (np.diff(k) > 0).all() else np.argsort(k)
         self.scale_block = k // 32
-        self.key = (self.first, kind, shape, blgp, rearranged, scale.key if scale else None)
+        self.sort = self.ascending if sorted_k else None
+        self.key = (self.first, kind, shape, blgp, rearranged, sorted_k, scale.key if scale else None)
 
     def words(self, w: Waves) -> Any:
         return rows_of(w, self.first, self.count)
@@ -117,17 +128,19 @@ class MatrixSource:
         words = permute_lanes(words, self.blgp)
         if self.lanes is not None:
             words = np.take(words, self.lanes, axis=2, mode="clip")
-        elements, magnitudes = self.format.decode(words)
+        elements, exponents = self.format.decode(words)
         values = to_matrix(elements, self.size, self.blocks, np.float64).reshape(-1, self.depth, self.size)
         if codes is not None:
             if self.lanes is not None:
                 codes = codes[:, self.lanes]
             values = values * _POWERS[codes].reshape(len(codes), -1, self.size)[:, self.scale_block]
-        if magnitudes is None:
-            return Fragment(values, np.zeros(len(values), np.int64), self.ascending)
-        m = magnitudes
-        reach = reaches(m.codes, m.mantissa_bits, m.infinity, self.blocks, codes)
-        return Fragment(values, reach, self.ascending)
+        ascending = self.ascending
+        if self.sort is not None:
+            values, ascending = values[:, self.sort], None
+        if exponents is None:
+            return Fragment(values, None, 0, ascending)
+        exponents.blocks, exponents.scale = self.blocks, codes
+        return Fragment(values, exponents, exponents.overall(), ascending)
 
 
 class Accumulator:
@@ -192,7 +205,7 @@ class Accumulator:
         result = np.empty((w.n, self.count, 64), np.uint32) if w.sel is not None else None
         waves = max(1, _PART // (size * size * blocks))
         unsure = doubtful(a, b)
-        buffer = np.empty((min(waves, w.n) * blocks, size, size))
+        buffer = _buffer(w, min(waves, w.n) * blocks * size * size).reshape(-1, size, size)
         for first in range(0, w.n, waves):
             n = min(waves, w.n - first)
             product, part = buffer[: n * blocks], slice(first * blocks, (first + n) * blocks)
@@ -217,8 +230,7 @@ class Accumulator:
             out = rows.view(self.dtype).transpose(1, 0, 2)
         else:
             out = result[first : first + len(total)].view(self.dtype)
-        with np.errstate(all="ignore"):
-            np.copyto(out, total, casting="unsafe")
+        np.copyto(out, total, casting="unsafe")
 
     def add_integers(self, w: Waves, product: Any) -> None:
         """D = C + product, wrapped; product int32 [n * blocks, size, size]."""

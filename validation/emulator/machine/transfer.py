@@ -21,6 +21,8 @@ from .fetch import register_number
 from .types import U32
 from .waves import BindContext, Waves
 
+#: Where the keys of scalar registers begin, see :func:`scalar_key`.
+SCALAR_KEYS = 1 << 16
 Writeback = Callable[[Waves, Words], None]
 Gather = Callable[[Waves], Words]
 
@@ -80,17 +82,47 @@ Locate = Callable[[Waves, Kind, int], list[Piece]]
 
 
 @dataclass(slots=True)
-class MemoryLoad:
-    """A bound load: ``read`` gets the words from memory, ``put`` writes them to the registers.
+class Request:
+    """What an issued operation has taken from the registers: where it goes (``pieces``), and words to store or operands
+    of an atomic (``data``: arrays of [n, 64] or [n, 1])."""
 
-    They are separate so that a completion model may run ``put`` later.
+    pieces: list[Piece]
+    data: list[Any]
+
+    def rows(self, index: Any) -> Request:
+        """Of some of the waves."""
+        return Request([Piece(p.first, p.access.rows(index)) for p in self.pieces], [x[index] for x in self.data])
+
+    def detached(self, count: int) -> Request:
+        """A copy that later changes of the registers do not reach, one row for each of ``count`` waves."""
+        data = [np.array(np.broadcast_to(x, (count, np.shape(x)[-1]))) for x in self.data]
+        return Request([Piece(p.first, p.access.detached(count)) for p in self.pieces], data)
+
+
+@dataclass(slots=True)
+class MemoryOperation:
+    """A bound memory operation, in three steps that a completion model may run at different times.
+
+    issue: read addresses and data from the registers. effect: do it, which gives the words that come back (none for a
+    store). put: write these to the registers; None when nothing comes back.
+    results: register keys (:func:`vector_key`, :func:`scalar_key`) that ``put`` writes.
     """
 
-    read: Gather
-    put: Writeback
+    kind: Kind
+    issue: Callable[[Waves], Request]
+    effect: Callable[[Waves, Request], Words]
+    put: Writeback | None = None
+    results: range = range(0)
 
     def __call__(self, w: Waves) -> None:
-        self.put(w, self.read(w))
+        words = self.effect(w, self.issue(w))
+        if self.put is not None:
+            self.put(w, words)
+
+
+def scalar_key(index: int) -> int:
+    """Key of a scalar register; a vector register's key is its row of the file."""
+    return SCALAR_KEYS + index
 
 
 def cache_bits(inst: Instruction) -> CacheBits:
@@ -157,23 +189,28 @@ def read_pieces(w: Waves, pieces: list[Piece], dwords: int) -> Words:
     return [np.broadcast_to(word, w.em.shape) for word in words]
 
 
-def bind_load(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryLoad:
+def bind_load(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryOperation:
     dwords = form.registers
-    return MemoryLoad(
-        lambda w: read_pieces(w, locate(w, Kind.LOAD, form.nbytes), dwords), writeback(inst, data, form, ctx)
+    first = data_registers(inst, data, dwords, ctx)
+    return MemoryOperation(
+        Kind.LOAD,
+        lambda w: Request(locate(w, Kind.LOAD, form.nbytes), []),
+        lambda w, request: read_pieces(w, request.pieces, dwords),
+        writeback(inst, data, form, ctx),
+        range(first, first + dwords),
     )
 
 
-def bind_store(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> Any:
+def bind_store(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryOperation:
     get = gather(inst, data, form, ctx)
 
-    def store(w: Waves) -> None:
-        words = get(w)
-        for piece in locate(w, Kind.STORE, form.nbytes):
+    def store(w: Waves, request: Request) -> Words:
+        for piece in request.pieces:
             count = max(1, piece.access.nbytes // 4)
-            w.port.write(w, piece.access, words[piece.first : piece.first + count])
+            w.port.write(w, piece.access, request.data[piece.first : piece.first + count])
+        return []
 
-    return store
+    return MemoryOperation(Kind.STORE, lambda w: Request(locate(w, Kind.STORE, form.nbytes), get(w)), store)
 
 
 def element_source(row: int, op: AtomicOp) -> Callable[[Waves], Any]:
@@ -198,19 +235,6 @@ def element_words(value: NDArray[Any]) -> Words:
     return [parts[..., 0], parts[..., 1]]
 
 
-@dataclass(slots=True)
-class MemoryAtomic:
-    """A bound atomic: ``perform`` does it and returns the old value's words, ``put`` writes them if it returns any."""
-
-    perform: Gather
-    put: Writeback | None
-
-    def __call__(self, w: Waves) -> None:
-        words = self.perform(w)
-        if self.put is not None:
-            self.put(w, words)
-
-
 def bind_rmw(
     inst: Instruction,
     op: AtomicOp,
@@ -218,14 +242,16 @@ def bind_rmw(
     result: Operand | None,
     ctx: BindContext,
     locate: Locate,
-) -> MemoryAtomic:
+) -> MemoryOperation:
     """``rows``: first register of each operand of ``op``; ``result``: where the old value goes, or None."""
     sources = [element_source(row, op) for row in rows]
     op_of = {Space.GLOBAL: op, Space.SCRATCH: op, Space.LDS: in_lds(op, ctx.mode)}
 
-    def perform(w: Waves) -> Words:
-        operands = [get(w) for get in sources]
-        pieces = locate(w, Kind.ATOMIC, op.nbytes)
+    def issue(w: Waves) -> Request:
+        return Request(locate(w, Kind.ATOMIC, op.nbytes), [get(w) for get in sources])
+
+    def perform(w: Waves, request: Request) -> Words:
+        pieces, operands = request.pieces, request.data
         first = pieces[0].access
         old = w.port.atomic(w, first, op_of[first.space], operands, result is not None)
         for piece in pieces[1:]:
@@ -233,8 +259,13 @@ def bind_rmw(
             old = np.where(piece.access.mask, more, old)
         return element_words(old)
 
-    put = writeback(inst, result, DataFormat(op.nbytes), ctx) if result is not None else None
-    return MemoryAtomic(perform, put)
+    if result is None:
+        return MemoryOperation(Kind.ATOMIC, issue, perform)
+    form = DataFormat(op.nbytes)
+    row = data_registers(inst, result, form.registers, ctx)
+    return MemoryOperation(
+        Kind.ATOMIC, issue, perform, writeback(inst, result, form, ctx), range(row, row + form.registers)
+    )
 
 
 def entry_format(entry: Entry) -> DataFormat:

@@ -51,7 +51,6 @@ TYPES: dict[str, ValueType] = {
 IMPLICIT = ("scc", "vcc", "vccmask", "exec", "m0")
 
 
-
 def constant_bits(operand: Operand, kind: ValueType) -> int:
     """Raw bits of an inline or literal constant as an operand of that type.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -38,6 +38,7 @@ class Maintenance(Enum):
 
     WRITE_BACK = "write back"
     INVALIDATE = "invalidate"
+    INVALIDATE_SCALAR = "invalidate the scalar cache"
 
 
 @dataclass(slots=True)
@@ -61,3 +62,13 @@ class Access:
     clamped: NDArray[np.bool_] | None = None
     everywhere: bool = False
     strict: bool = False
+
+    def rows(self, index: Any) -> Access:
+        """The part of some of the waves."""
+        clamped = None if self.clamped is None else self.clamped[index]
+        return replace(self, address=self.address[index], mask=self.mask[index], clamped=clamped)
+
+    def detached(self, count: int) -> Access:
+        """A copy that shares no array with the registers, one row for each of ``count`` waves."""
+        address, mask = (np.array(np.broadcast_to(x, (count, x.shape[1]))) for x in (self.address, self.mask))
+        return replace(self, address=address, mask=mask)

@@ -140,7 +140,7 @@ def settle_nans(result: Array, *operands: Array) -> Array:
     may be of another native format than `result`: the payload is then converted
     by keeping its most significant bits.
     """
-    top = result.max()  # NaN if any element is; one pass instead of two
+    top = result.max(initial=-np.inf)  # NaN if any element is; one pass instead of two
     if top == top:
         return result
     nan = result != result

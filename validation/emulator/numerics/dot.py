@@ -24,48 +24,67 @@ F64 = NDArray[np.float64]
 _F64_BITS = 53
 #: Exponent of operands that hold NaN or infinity: wider than any exact sum.
 _WILD = 1 << 20
+_NONE = np.arange(0)
 
 
-def reaches(
-    codes: NDArray[Any], mantissa_bits: int, infinity: int, blocks: int = 1, scale: NDArray[np.uint8] | None = None
-) -> NDArray[np.int64]:
-    """How far the exponents of each matrix reach, [n * blocks].
+@dataclass(slots=True)
+class Exponents:
+    """How far the exponents of n matrices reach, read off the codes of their elements' magnitudes.
 
     A reach is the exponent of the largest value minus that of the last significand bit of the smallest one but zero.
 
-    codes: magnitudes of the elements as unsigned integers [x, n, m]; mantissa_bits: width of their lowest field;
-    infinity: codes from here on are no numbers. blocks: the last axis holds that many matrices one after the other.
-    scale: biased exponents [n, lanes] that are added to those of the elements, 255 being NaN.
+    codes: unsigned [x, n, m]; mantissa_bits: width of their lowest field; infinity: codes from here on are no numbers.
+    blocks: the last axis holds that many matrices one after the other. scale: biased exponents [n, lanes] that are
+    added to those of the elements, 255 being NaN.
     """
-    both = np.empty((2, *codes.shape), codes.dtype)
-    both[0] = codes
-    np.negative(codes, out=both[1])  # wraps: the smallest but zero becomes the largest
-    largest = both.max(axis=1).reshape(2, codes.shape[1] * blocks, -1).max(axis=2)
-    high = largest[0].astype(np.int64)
-    low = np.negative(largest[1]).astype(np.int64)
-    reach = np.maximum(high >> mantissa_bits, 1) - np.maximum(low >> mantissa_bits, 1) + mantissa_bits
-    if scale is not None:
-        top = scale.max(axis=1).astype(np.int64)
-        reach += np.where(top == 255, _WILD, top - scale.min(axis=1))
-    reach[high >= infinity] = _WILD
-    return reach
+
+    codes: NDArray[Any]
+    mantissa_bits: int
+    infinity: int
+    blocks: int = 1
+    scale: NDArray[np.uint8] | None = None
+    _each: NDArray[np.int64] | None = None
+
+    def overall(self) -> int:
+        """Reach of all matrices together, no less than that of any of them."""
+        high = int(self.codes.max())
+        low = -int(np.negative(self.codes).max()) & (1 << 8 * self.codes.itemsize) - 1  # wraps, so zeros do not count
+        reach = max(high >> self.mantissa_bits, 1) - max(low >> self.mantissa_bits, 1) + self.mantissa_bits
+        if high >= self.infinity:
+            return _WILD
+        if self.scale is None:
+            return reach
+        top = int(self.scale.max())
+        return _WILD if top == 255 else reach + top - int(self.scale.min())
+
+    def each(self) -> NDArray[np.int64]:
+        """Reach of each matrix, [n * blocks]."""
+        if self._each is None:
+            codes, bits = self.codes, self.mantissa_bits
+            both = np.stack([codes, np.negative(codes)])
+            largest = both.max(axis=1).reshape(2, codes.shape[1] * self.blocks, -1).max(axis=2)
+            high, low = largest[0].astype(np.int64), np.negative(largest[1]).astype(np.int64)
+            reach = np.maximum(high >> bits, 1) - np.maximum(low >> bits, 1) + bits
+            if self.scale is not None:
+                top = self.scale.max(axis=1).astype(np.int64)
+                reach += np.where(top == 255, _WILD, top - self.scale.min(axis=1))
+            reach[high >= self.infinity] = _WILD
+            self._each = reach
+        return self._each
 
 
 @dataclass(slots=True)
 class Fragment:
     """An operand of n matrices as float64 [n, K, rows].
 
-    ``reach``: of the exponents of each matrix (see ``reaches``), ``furthest`` the largest of them. ``ascending``:
-    positions along K in the order of ascending k, None where they already are.
+    ``exponents``: None where products are exact anyway. ``reach``: of all of them together. ``ascending``: positions
+    along K in the order of ascending k, None where they already are.
     """
 
     values: F64
-    reach: NDArray[np.int64]
+    exponents: Exponents | None
+    reach: int
     ascending: NDArray[np.intp] | None = None
-    furthest: int = 0
-
-    def __post_init__(self) -> None:
-        self.furthest = int(self.reach.max())
 
     def in_order(self, at: NDArray[np.intp]) -> F64:
         values = self.values[at]
@@ -75,15 +94,14 @@ class Fragment:
 def doubtful(a: Fragment, b: Fragment) -> NDArray[np.intp]:
     """The matrices whose product's bits may depend on the order of adding."""
     bits = _F64_BITS - 2 - (a.values.shape[1] - 1).bit_length()
-    if a.furthest + b.furthest <= bits:
-        return np.arange(0)
-    return np.flatnonzero(a.reach + b.reach > bits)
+    if a.reach + b.reach <= bits or a.exponents is None or b.exponents is None:
+        return _NONE
+    return np.flatnonzero(a.exponents.each() + b.exponents.each() > bits)
 
 
 def products(a: Fragment, b: Fragment, part: slice, out: F64) -> None:
     """Sums over k of the matrices ``part`` into ``out`` [n, rows of a, rows of b], in whatever order BLAS adds."""
-    with np.errstate(all="ignore"):
-        np.matmul(a.values[part].transpose(0, 2, 1), b.values[part], out=out)
+    np.matmul(a.values[part].transpose(0, 2, 1), b.values[part], out=out)
 
 
 def settle(a: Fragment, b: Fragment, at: NDArray[np.intp], product: F64, c: Any) -> F64:
@@ -93,14 +111,13 @@ def settle(a: Fragment, b: Fragment, at: NDArray[np.intp], product: F64, c: Any)
     than ``K**2 * 2**-52 * max|a| * max|b|`` apart, with the maxima over k.
     """
     depth = a.values.shape[1]
-    with np.errstate(all="ignore"):
-        largest_a, largest_b = (np.abs(f.values[at]).max(axis=1) for f in (a, b))
-        margin = largest_a[:, :, None] * largest_b[:, None, :] * (depth * depth * 2.0**-52)
-        low = (c + (product - margin)).astype(np.float32)
-        high = (c + (product + margin)).astype(np.float32)
-        unsettled = np.flatnonzero((low != high).any(axis=(1, 2)))
-        if len(unsettled):
-            product[unsettled] = ordered(a.in_order(at[unsettled]), b.in_order(at[unsettled]))
+    largest_a, largest_b = (np.abs(f.values[at]).max(axis=1) for f in (a, b))
+    margin = largest_a[:, :, None] * largest_b[:, None, :] * (depth * depth * 2.0**-52)
+    low = (c + (product - margin)).astype(np.float32)
+    high = (c + (product + margin)).astype(np.float32)
+    unsettled = np.flatnonzero((low != high).any(axis=(1, 2)))
+    if len(unsettled):
+        product[unsettled] = ordered(a.in_order(at[unsettled]), b.in_order(at[unsettled]))
     return product
 
 

@@ -9,13 +9,74 @@ from ..errors import AsmError, UnsupportedError
 
 #: Modifiers that stand alone.
 FLAGS = frozenset(
-    "offen idxen addr64 sc0 sc1 nt glc slc dlc scc lds gds clamp tfe lwe unorm off high row_mirror row_half_mirror".split()
+    [
+        "offen",
+        "idxen",
+        "addr64",
+        "sc0",
+        "sc1",
+        "nt",
+        "glc",
+        "slc",
+        "dlc",
+        "scc",
+        "lds",
+        "gds",
+        "clamp",
+        "tfe",
+        "lwe",
+        "unorm",
+        "off",
+        "high",
+        "row_mirror",
+        "row_half_mirror",
+    ]
 )
 #: Modifiers of the form ``name:value`` whose value is an integer, a bit list or a name.
 VALUES = frozenset(
-    """offset offset0 offset1 op_sel op_sel_hi neg_lo neg_hi quad_perm row_shl row_shr row_ror row_bcast row_newbcast
-    row_share row_xmask wave_shl wave_rol wave_shr wave_ror row_mask bank_mask bound_ctrl fi dst_sel dst_unused
-    src0_sel src1_sel mul div cbsz abid blgp bitop3 byte_sel format dim dmask a16 th scope neg""".split()
+    [
+        "offset",
+        "offset0",
+        "offset1",
+        "op_sel",
+        "op_sel_hi",
+        "neg_lo",
+        "neg_hi",
+        "quad_perm",
+        "row_shl",
+        "row_shr",
+        "row_ror",
+        "row_bcast",
+        "row_newbcast",
+        "row_share",
+        "row_xmask",
+        "wave_shl",
+        "wave_rol",
+        "wave_shr",
+        "wave_ror",
+        "row_mask",
+        "bank_mask",
+        "bound_ctrl",
+        "fi",
+        "dst_sel",
+        "dst_unused",
+        "src0_sel",
+        "src1_sel",
+        "mul",
+        "div",
+        "cbsz",
+        "abid",
+        "blgp",
+        "bitop3",
+        "byte_sel",
+        "format",
+        "dim",
+        "dmask",
+        "a16",
+        "th",
+        "scope",
+        "neg",
+    ]
 )
 _MODIFIER = re.compile(r"([a-z]\w*):(.+)", re.DOTALL)
 _WAIT = re.compile(r"(\w+)\((\d+)\)")

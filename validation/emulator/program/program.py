@@ -17,7 +17,16 @@ from .operands import Operand, parse_operand
 INSTRUCTION_BYTES = 8
 _SUFFIX = re.compile(r"_(e32|e64_dpp|e64|dpp8|dpp|sdwa)$")
 _LABEL = re.compile(r'("?[\w.$@]+"?)\s*:')
-_DATA = {".byte": "B", ".short": "H", ".2byte": "H", ".long": "I", ".4byte": "I", ".int": "I", ".quad": "Q", ".8byte": "Q"}
+_DATA = {
+    ".byte": "B",
+    ".short": "H",
+    ".2byte": "H",
+    ".long": "I",
+    ".4byte": "I",
+    ".int": "I",
+    ".quad": "Q",
+    ".8byte": "Q",
+}
 SUPPORTED_ARCHS = ("gfx942", "gfx950")
 #: In a file name of the line table: what follows is the helper that emitted the code, as ``file:line``.
 VIA = " via "
@@ -296,7 +305,11 @@ class _Parser:
             info = meta.get(name, {})
             args = tuple(
                 KernelArg(
-                    int(a[".offset"]), int(a[".size"]), a[".value_kind"], a.get(".name", ""), a.get(".address_space", "")
+                    int(a[".offset"]),
+                    int(a[".size"]),
+                    a[".value_kind"],
+                    a.get(".name", ""),
+                    a.get(".address_space", ""),
                 )
                 for a in info.get(".args", ())
             )
@@ -320,5 +333,3 @@ def parse_program(text: str) -> Program:
     kernel is bound, and only in code that belongs to the text.
     """
     return _Parser().parse(text)
-
-

@@ -1,0 +1,217 @@
+"""waits: registers and LDS bytes that an operation in flight will still write, touched before a wait has retired it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine.fetch import register_number
+from ..machine.transfer import SCALAR_KEYS, MemoryOperation, Request, scalar_key
+from ..machine.types import IMPLICIT
+from ..memory.access import Access, Kind, Space
+from ..program.operands import M0, VCC, Operand
+from ..program.program import Instruction, Program
+
+if TYPE_CHECKING:
+    from ..machine.bind import Step
+    from ..machine.in_flight import InFlight, Pending, Traits
+    from ..machine.waves import BindContext, Waves
+
+_IMPLICIT_KEYS = {
+    "vcc": (scalar_key(VCC), scalar_key(VCC + 1)),
+    "vccmask": (scalar_key(VCC), scalar_key(VCC + 1)),
+    "m0": (scalar_key(M0),),
+}
+#: Forms that read M0 without saying so.
+_READ_M0 = ("ds_lane", "ds_count", "movrel")
+
+
+def operand_keys(operand: Operand, ctx: BindContext) -> Iterable[int]:
+    """Keys of the registers of an operand."""
+    if operand.kind in ("v", "a"):
+        first = register_number(operand, ctx)
+        return range(first, first + operand.count)
+    if operand.kind == "s":
+        return range(scalar_key(operand.index), scalar_key(operand.index + operand.count))
+    if operand.kind == "cond" and operand.name == "vccz":
+        return _IMPLICIT_KEYS["vcc"]
+    return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """Registers that an instruction reads, and all that it touches, as keys."""
+
+    inst: Instruction
+    read: frozenset[int]
+    keys: frozenset[int]
+    agpr_base: int
+    traits: Traits | None = None
+
+    @classmethod
+    def of(cls, step: Step, ctx: BindContext) -> Touch:
+        entry, operands = step.entry, step.inst.operands
+        sets = [frozenset(operand_keys(o, ctx)) for o in operands]
+        written = _written(step)
+        read = frozenset().union(*sets[written:])
+        implicit = [k for name in entry.src for k in _IMPLICIT_KEYS.get(name, ())]
+        if entry.form in _READ_M0 or entry.options.get("kind") == "lds" or "lds" in step.inst.modifiers:
+            implicit.append(scalar_key(M0))
+        read = read | frozenset(implicit)
+        written_keys = [k for name in entry.dst for k in _IMPLICIT_KEYS.get(name, ())]
+        return cls(step.inst, read, frozenset().union(read, written_keys, *sets), ctx.agpr_base)
+
+    def with_traits(self, traits: Traits) -> Touch:
+        return replace(self, traits=traits)
+
+    def name(self, key: int) -> str:
+        if key >= SCALAR_KEYS:
+            return {VCC: "vcc_lo", VCC + 1: "vcc_hi", M0: "m0"}.get(key - SCALAR_KEYS, f"s{key - SCALAR_KEYS}")
+        return f"v{key}" if key < self.agpr_base else f"a{key - self.agpr_base}"
+
+
+def _written(step: Step) -> int:
+    """How many of the first operands are only written."""
+    if isinstance(step.run, MemoryOperation):
+        if not step.run.results:
+            return 0
+        # these have the data that goes in and the value that comes back in one operand
+        in_place = step.run.kind is Kind.ATOMIC and step.entry.form in ("mubuf", "smem")
+        return 0 if in_place else 1
+    explicit = [name for name in step.entry.dst if name not in IMPLICIT]
+    return len(explicit) or (0 if step.control else 1)
+
+
+class WaitCheck:
+    """The checker of one chunk.
+
+    LDS is followed by dword: ``seq``: number of the last load into LDS that writes it (0: none); ``wave``: the wave that
+    issued it; ``landed``: barriers which that wave had passed when it retired the load, -1 while in flight.
+    """
+
+    def __init__(self, w: Waves, program: Program) -> None:
+        self.w, self.program = w, program
+        self._shadow: dict[str, NDArray[Any]] | None = None
+        self._loads: dict[int, Instruction] = {}
+
+    # -- registers -----------------------------------------------------------------------------------------------------
+    def touched(self, board: InFlight, touch: Touch) -> None:
+        """The waves that step execute an instruction that touches registers of operations in flight."""
+        here = board.selected()
+        for key in sorted(touch.keys & board.busy.keys()):
+            for pending in board.busy[key]:
+                late = pending.is_waiting() & here
+                if late.any() and not _follows(touch, key, pending.traits):
+                    verb = "read" if key in touch.read else "overwritten"
+                    what = f"{touch.name(key)} is {verb} while {self._in_flight(board, pending, late)}"
+                    wave = int(np.flatnonzero(late)[0])
+                    self.w.port.log.add_at("waits", what, self.w, touch.inst, wave, 0, int(late.sum()))
+                    return
+
+    def _in_flight(self, board: InFlight, pending: Pending, late: NDArray[np.bool_]) -> str:
+        """The operation, the wait that was too loose, the wait that is missing."""
+        wave, traits = int(np.flatnonzero(late)[0]), pending.traits
+        who = f"`{traits.inst.text}` ({_place(traits.inst)}) is in flight: "
+        if board.last_wait[wave] < 0 or board.last_wait_seq[wave] < pending.seq:
+            why = "no s_waitcnt since it was issued"
+        else:
+            last = self.program.instructions[int(board.last_wait[wave])]
+            why = f"`{last.text}` ({_place(last)}) is too loose"
+        needed = []
+        for counter in traits.counters:
+            if pending.waiting[counter][wave]:
+                younger = int(board.issued[counter][wave] - pending.order[wave]) if traits.ordered else 0
+                needed.append(f"{counter}({younger})")
+        return f"{who}{why}, it takes {' '.join(needed)}"
+
+    # -- LDS -----------------------------------------------------------------------------------------------------------
+    def looks_at(self, traits: Traits) -> bool:
+        """Must :meth:`issued` see this operation's addresses?"""
+        if traits.into_lds:
+            return True
+        return self._shadow is not None and "lgkmcnt" in traits.counters
+
+    def issued(self, board: InFlight, traits: Traits, request: Request) -> None:
+        """An operation that may touch LDS bytes which a load into LDS writes."""
+        if self._shadow is None or traits.into_lds:
+            return
+        for piece in request.pieces:
+            if piece.access.space is Space.LDS:
+                self._look(board, traits.inst, piece.access)
+
+    def _look(self, board: InFlight, inst: Instruction, access: Access) -> None:
+        shadow = self._shadow
+        assert shadow is not None
+        index, inside = self._dwords(access, self.w.sel)
+        seq = np.where(inside, shadow["seq"][index], 0)
+        if not seq.any():
+            return
+        waves = np.arange(self.w.count) if self.w.sel is None else self.w.sel
+        wave, landed = shadow["wave"][index], shadow["landed"][index]
+        flying = (seq != 0) & (landed < 0)
+        foreign = (seq != 0) & (landed >= 0) & (wave != waves[:, None, None])
+        fresh = foreign & (board.epoch[waves][:, None, None] <= landed)
+        for bad, text in ((flying, "is in flight"), (fresh, "has landed without a barrier since its wait")):
+            if bad.any():
+                row, lane, _ = (int(x[0]) for x in np.nonzero(bad))
+                load = self._loads[int(seq[bad][0])]
+                verb = "read" if access.kind is Kind.LOAD else "written"
+                by = "" if int(wave[bad][0]) == int(waves[row]) else " of another wave"
+                message = f"LDS byte {int(access.address[row, lane]):#x} is {verb} while `{load.text}`{by} ({_place(load)}) {text}"
+                if by == "" and bad is flying:
+                    pending = next((p for p in board.queues["vmcnt"] if p.seq == int(seq[bad][0])), None)
+                    if pending is not None:
+                        late = np.zeros(self.w.count, bool)
+                        late[waves[row]] = True
+                        message = f"LDS byte {int(access.address[row, lane]):#x} is {verb} while {self._in_flight(board, pending, late)}"
+                self.w.port.log.add_at("waits", message, self.w, inst, int(waves[row]), lane, int(bad.any(axis=(1, 2)).sum()))
+
+    def _dwords(self, access: Access, sel: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Numbers of the dwords of each lane [n, 64, d], and which are to be looked at."""
+        memory = self.w.port.spaces[Space.LDS]
+        base = memory.bank_base if sel is None else memory.bank_base[sel]
+        steps = np.arange(max(1, -(-access.nbytes // 4)))
+        address = access.address.astype(np.int64)
+        inside = access.mask & (address >= 0) & (address + access.nbytes <= memory.size)
+        index = ((np.where(inside, address, 0) + base) >> 2)[..., None] + steps
+        return np.minimum(index, len(memory.content) // 4 - 1), np.broadcast_to(inside[..., None], index.shape)
+
+    def departed(self, board: InFlight, pending: Pending) -> None:
+        """A load into LDS was issued."""
+        size = len(self.w.port.spaces[Space.LDS].content) // 4
+        if self._shadow is None:
+            self._shadow = {"seq": np.zeros(size, np.int64), "wave": np.zeros(size, np.int64), "landed": np.zeros(size, np.int64)}
+        assert pending.request is not None
+        access = pending.request.pieces[-1].access
+        index, inside = self._dwords(access, pending.waves)
+        self._loads[pending.seq] = pending.traits.inst
+        self._shadow["seq"][index[inside]] = pending.seq
+        self._shadow["landed"][index[inside]] = -1
+        self._shadow["wave"][index[inside]] = np.broadcast_to(pending.waves[:, None, None], index.shape)[inside]
+
+    def landed(self, board: InFlight, pending: Pending, waves: NDArray[np.bool_]) -> None:
+        """A load into LDS has retired in ``waves`` [W]."""
+        assert self._shadow is not None
+        assert pending.request is not None
+        which = np.flatnonzero(waves)
+        index, inside = self._dwords(pending.request.pieces[-1].access.rows(pending.slot[which]), which)
+        flat = index[inside]
+        epoch = np.broadcast_to(board.epoch[which][:, None, None], index.shape)[inside]
+        own = self._shadow["seq"][flat] == pending.seq
+        self._shadow["landed"][flat[own]] = epoch[own]
+
+
+def _follows(touch: Touch, key: int, older: Traits) -> bool:
+    """May the instruction write that register while the older operation is in flight? Yes, if it retires after it."""
+    new = touch.traits
+    if new is None or key in touch.read or not (new.ordered and older.ordered):
+        return False
+    return new.counters == older.counters
+
+
+def _place(inst: Instruction) -> str:
+    return inst.place if inst.source is None else f"{inst.place}, asm line {inst.line_number}"

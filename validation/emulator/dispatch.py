@@ -1,0 +1,190 @@
+"""One kernel launch being executed: what its chunks of waves share, and how they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .abi import WAVE, Dim3, dispatch_packet, float_mode, initial_registers
+from .checks import CHECKS, make_observers
+from .errors import KernelFault
+from .findings import Finding, FindingLog
+from .machine.bind import Step, bind
+from .machine.engine import BRANCH_LIMIT, Chunk
+from .machine.waves import BindContext, FloatMode, Identity, Waves
+from .memory.hierarchy import MemoryPort
+from .memory.space import AddressSpace, Allocation
+from .memory.spaces import BankedMemory, GlobalMemory
+from .program import Kernel, Program
+from .symbols import CodeImage
+
+if TYPE_CHECKING:
+    from .checks.race_history import RaceHistory
+    from .schedule import Schedule
+
+#: Waves that step together: enough to hide the cost of a step; float64 temporaries of 64 KiB stay in the L2 cache and
+#: below malloc's mmap threshold (measured: 256 waves are up to twice as slow a wave).
+CHUNK_WAVES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """What happened in one launch.
+
+    workgroups_run, waves_run: how many ran. instructions: wave-instructions. findings: defects, which fail a check.
+    notes: what a reader may want to know but no defect: same-value races (``benign``), waves that ended before a barrier.
+    schedule: the name that replays it. switch_points: visible operations at which ``systematic`` could have switched.
+    """
+
+    kernel: str
+    arch: str
+    grid: Dim3
+    block: Dim3
+    workgroups_run: int
+    waves_run: int
+    instructions: int
+    findings: tuple[Finding, ...]
+    mnemonics: dict[str, int] = field(repr=False)
+    counts: dict[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[Finding, ...] = ()
+    schedule: str = "lockstep"
+    switch_points: int = 0
+    stream: int = 0
+
+
+class Launch:
+    """One kernel launch being executed: shared by its chunks.
+
+    history: what racecheck knows of earlier launches; a new one if None. ``rank``: its number in that history.
+    """
+
+    def __init__(
+        self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int,
+        space: AddressSpace, checks: Sequence[str], declared_clamps: Collection[str] = (), *,
+        history: RaceHistory | None = None, rank: int = 0, stream: int = 0, branch_limit: int = BRANCH_LIMIT,
+    ) -> None:  # fmt: skip
+        unknown = sorted(set(checks) - set(CHECKS))
+        if unknown:
+            raise ValueError(f"unknown check {', '.join(unknown)}; there are {', '.join(sorted(CHECKS))}")
+        self.program, self.kernel, self.grid, self.block, self.space = program, kernel, grid, block, space
+        self.checks = tuple(checks)
+        self.stream, self.branch_limit = stream, branch_limit
+        threads = block[0] * block[1] * block[2]
+        self.waves_per_group = -(-threads // WAVE)
+        self.tail_lanes = threads % WAVE
+        self.lds_bytes = kernel.lds_bytes + dynamic_lds
+        self.kernarg = kernarg
+        self.log = FindingLog(kernel.name)
+        self.image = CodeImage(program, space)
+        self.global_memory = GlobalMemory(space)
+        self.observers = make_observers(self.checks, program, declared_clamps, history, rank)
+        self.hits = [0] * len(program.instructions)
+        packet = dispatch_packet(kernel, grid, block, self.lds_bytes, 0)
+        self._hidden = np.frombuffer(bytearray(kernarg + bytes(-len(kernarg) % 16) + packet), np.uint8)
+        base = self._hidden.ctypes.data
+        self._hidden_allocation = Allocation(base, len(self._hidden), "kernarg", owner=self._hidden)
+        space.add(self._hidden_allocation)
+        self.kernarg_address = base
+        self.packet_address = base + len(self._hidden) - len(packet)
+        self.vgprs, self.agprs = register_counts(kernel)
+        self.groups_run = 0
+
+    def close(self) -> None:
+        self.space.remove(self._hidden_allocation)
+
+    @property
+    def groups_per_chunk(self) -> int:
+        return max(1, CHUNK_WAVES // self.waves_per_group)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Memory that the state of one chunk takes."""
+        lanes = self.groups_per_chunk * self.waves_per_group * WAVE
+        return (self.vgprs + self.agprs) * lanes * 4 + self.lds_bytes * self.groups_per_chunk
+
+    def steps_for(self, mode: FloatMode) -> Sequence[Step]:
+        key = (mode, self.vgprs, self.image.base)
+        if key not in self.program.bound:
+            context = BindContext(
+                self.program.arch, mode, self.vgprs, self.program.labels, self.image.symbol_address, self.image.base
+            )
+            self.program.bound[key] = LazySteps(self.program, context)
+        return self.program.bound[key]
+
+    def chunk(self, groups: Sequence[Dim3], schedule: Schedule | None = None) -> Chunk:
+        """The waves of these workgroups, at the kernel's entry."""
+        per = self.waves_per_group
+        self.groups_run += len(groups)
+        where = np.repeat(np.array(groups, np.int64), per, axis=0)
+        ident = Identity(
+            where,
+            where @ np.array([1, self.grid[0], self.grid[0] * self.grid[1]], np.int64),
+            np.tile(np.arange(per, dtype=np.int64), len(groups)),
+            np.repeat(np.arange(len(groups), dtype=np.int64), per),
+        )
+        lds = BankedMemory(len(groups), self.lds_bytes, ident.group[:, None])
+        count = len(ident.wave)
+        scratch_size = self.kernel.scratch_bytes
+        lanes = np.arange(count * WAVE, dtype=np.int64).reshape(count, WAVE) if scratch_size else np.zeros((1, 1), np.int64)
+        scratch = BankedMemory(count * WAVE if scratch_size else 1, scratch_size, np.broadcast_to(lanes, (count, WAVE)))
+        port = MemoryPort(self.global_memory, lds, scratch, self.log, self.observers)
+        w = Waves(ident, self.vgprs, self.agprs, float_mode(self.kernel), port)
+        w.extra["code_base"] = self.image.base
+        initial_registers(w, self.kernel, self.block, self.kernarg, self.kernarg_address, self.packet_address)
+        if self.tail_lanes:
+            last = ident.wave == per - 1
+            w.S[126:128, last] = np.array([[x] for x in _tail(self.tail_lanes)], np.uint32)
+            w.sync_exec()
+        turns = None if schedule is None else schedule.turns(self.program, ident)
+        return Chunk(w, self.steps_for, self.kernel.entry, self.hits, turns, self.branch_limit)
+
+    def result(self, schedule: Schedule) -> LaunchResult:
+        """After the last workgroup. Raises KernelFault for a bad address that no check collects."""
+        found = self.log.all()
+        faults = [f for f in found if f.check == "memcheck"]
+        if faults and "memcheck" not in self.checks:
+            raise KernelFault(f"{self.kernel.name}: memory fault: {faults[0]}", found)
+        mnemonics: dict[str, int] = {}
+        for inst, hit in zip(self.program.instructions, self.hits, strict=True):
+            if hit:
+                mnemonics[inst.mnemonic] = mnemonics.get(inst.mnemonic, 0) + hit
+        counts = {k: v for o in self.observers for k, v in getattr(o, "counts", dict)().items()}
+        return LaunchResult(
+            self.kernel.name, self.program.arch, self.grid, self.block, self.groups_run,
+            self.groups_run * self.waves_per_group, sum(self.hits), found, mnemonics, counts, self.log.notes(),
+            str(schedule), schedule.points, self.stream,
+        )  # fmt: skip
+
+
+def _tail(lanes: int) -> tuple[int, int]:
+    bits = (1 << lanes) - 1
+    return bits & 0xFFFFFFFF, bits >> 32
+
+
+class LazySteps(Sequence[Step]):
+    """Steps bound at first execution: code that never runs may hold what the tables do not know."""
+
+    def __init__(self, program: Program, context: BindContext) -> None:
+        self.program, self.context = program, context
+        self.steps: list[Step | None] = [None] * len(program.instructions)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, index: Any) -> Any:
+        step = self.steps[index]
+        if step is None:
+            step = self.steps[index] = bind(self.program.instructions[index], self.context)
+        return step
+
+
+def register_counts(kernel: Kernel) -> tuple[int, int]:
+    """VGPRs and AGPRs to keep. ``accum_offset`` is where AGPRs start in the unified file."""
+    total = int(kernel.descriptor.get("next_free_vgpr", kernel.metadata.get(".vgpr_count", 256)))
+    agprs = int(kernel.metadata.get(".agpr_count", 0))
+    offset = int(kernel.descriptor.get("accum_offset", 0))
+    vgprs = min(total, offset) if agprs and offset else total
+    return max(vgprs, 1), max(agprs, total - vgprs if agprs else 0)

@@ -1,0 +1,270 @@
+"""Schedules: which waves run when. Every one is fair, and the same for the same name.
+
+================  ======================================================================================================
+``lockstep``      all waves of a chunk at one program counter step together (the default, and the fastest)
+``in-order``      a part of the waves runs until it blocks, then the next, in the order of dispatch
+``reversed``      the same, last workgroup and last wave first
+``random:SEED``   random parts of waves run random numbers of visible operations; workgroups in random order
+``systematic``    as ``in-order``, with preemptions: ``systematic:5`` switches to the next part at the fifth visible
+                  operation, ``systematic:5+2,9`` to the one after the next at the fifth, and again at the ninth
+================  ======================================================================================================
+
+A visible operation is an instruction that reaches memory or a barrier: between two of them, switching changes nothing.
+Parts hold several waves where a chunk has many, because a step costs the same for one wave as for a hundred.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .isa import TABLE
+from .machine.engine import FAIRNESS, Chunk
+from .machine.waves import Identity
+from .program import Program
+
+#: Parts of a chunk under ``in-order``, ``reversed`` and ``systematic``.
+MOST_PARTS = 8
+#: Forms of instructions that other waves can notice.
+_VISIBLE = frozenset("smem global flat mubuf cache ds ds_two ds_lane ds_count ds_transpose barrier".split())
+_NEVER = 1 << 60
+
+
+def visible_points(program: Program) -> list[int]:
+    """Indices of the visible operations of a text, ascending."""
+    known = program.bound.get("visible")
+    if known is None:
+        forms = ((i.index, TABLE.get((program.arch, i.mnemonic))) for i in program.instructions)
+        known = [index for index, entry in forms if entry is not None and entry.form in _VISIBLE]
+        program.bound["visible"] = known
+    return known
+
+
+def parts_in_order(ident: Identity, most: int = MOST_PARTS, backwards: bool = False) -> NDArray[np.int64]:
+    """Part of each wave [waves]: waves of one workgroup in different parts as far as possible, then workgroups.
+
+    backwards: the last wave of a workgroup comes first.
+    """
+    per, groups = int(ident.wave.max()) + 1, int(ident.group.max()) + 1
+    wave_parts = min(per, most)
+    group_parts = min(groups, max(1, most // wave_parts))
+    part = ident.wave * wave_parts // per
+    if backwards:
+        part = wave_parts - 1 - part
+    return (ident.group * group_parts // groups) * wave_parts + part
+
+
+class Schedule:
+    """``lockstep``, and the base of the others. One instance is good for one execution."""
+
+    name = "lockstep"
+    #: turns of a chunk before another one may run; None: until it yields
+    budget: int | None = None
+
+    def __init__(self) -> None:
+        #: visible operations at which a preemption was possible (``systematic`` only)
+        self.points = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def groups(self, chosen: Iterable[Any]) -> Iterable[Any]:
+        """Workgroups in the order in which they are dispatched."""
+        return chosen
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        """What picks the waves of a new chunk."""
+        return None
+
+    def next_work(self, ready: int) -> int:
+        """Which of ``ready`` pieces of work starts next, in the order in which the host asked for them."""
+        return 0
+
+    def next_chunk(self, resident: int) -> int:
+        """Which of the resident chunks runs next; the first has waited longest."""
+        return 0
+
+    def admits(self, available: bool) -> bool:
+        """Should a further chunk or piece of work start, although something can run?"""
+        return False
+
+
+class InOrder(Schedule):
+    name = "in-order"
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        return PartTurns(program, parts_in_order(ident))
+
+
+class Reversed(Schedule):
+    name = "reversed"
+
+    def groups(self, chosen: Iterable[Any]) -> Iterable[Any]:
+        return list(chosen)[::-1]
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        # the workgroups of a chunk are reversed already
+        return PartTurns(program, parts_in_order(ident, backwards=True))
+
+    def next_work(self, ready: int) -> int:
+        return ready - 1
+
+
+class Random(Schedule):
+    """Everything that has a choice is drawn from one generator."""
+
+    budget = 24
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.random = random.Random(seed)
+        self.name = f"random:{seed}"
+
+    def groups(self, chosen: Iterable[Any]) -> Iterable[Any]:
+        shuffled = list(chosen)
+        self.random.shuffle(shuffled)
+        return shuffled
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        return RandomTurns(program, len(ident.wave), self.random)
+
+    def next_work(self, ready: int) -> int:
+        return self.random.randrange(ready)
+
+    def next_chunk(self, resident: int) -> int:
+        return self.random.randrange(resident)
+
+    def admits(self, available: bool) -> bool:
+        return available and self.random.random() < 0.25
+
+
+class Systematic(InOrder):
+    """``preemptions``: (visible operation, how many parts further on) in ascending order."""
+
+    def __init__(self, preemptions: Sequence[tuple[int, int]]) -> None:
+        super().__init__()
+        self.preemptions = dict(preemptions)
+        written = ",".join(str(at) if by == 1 else f"{at}+{by}" for at, by in sorted(self.preemptions.items()))
+        self.name = f"systematic:{written}" if written else "systematic"
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        return SystematicTurns(program, parts_in_order(ident), self)
+
+
+class PartTurns:
+    """The current part keeps its turn until it has nothing to run or only polls; then the first part in order."""
+
+    def __init__(self, program: Program, parts: NDArray[np.int64]) -> None:
+        self.visible = visible_points(program)
+        self.parts = parts
+        self.current = 0
+        self.since = 0
+
+    def stop(self, pc: int) -> int:
+        return _NEVER
+
+    def pick(self, chunk: Chunk, live: Any) -> Any:
+        self.since = min(self.since, chunk.idle)
+        mine = live & (self.parts == self.current)
+        if chunk.idle - self.since > FAIRNESS:
+            self.current, self.since = self._longest_waiting(chunk, live), chunk.idle
+        elif not mine.any():
+            self.current, self.since = int(self.parts[live].min()), chunk.idle
+        else:
+            return mine
+        return live & (self.parts == self.current)
+
+    def _longest_waiting(self, chunk: Chunk, live: Any) -> int:
+        waiting = np.flatnonzero(live)
+        other = waiting[self.parts[waiting] != self.current]
+        if not len(other):
+            return self.current
+        return int(self.parts[other[np.argmin(chunk.last_turn[other])]])
+
+
+class RandomTurns(PartTurns):
+    """A random part runs a random number of visible operations; now and then the waves are dealt to parts anew."""
+
+    #: Visible operations of a turn: mostly few, at times until it blocks.
+    LENGTHS = (1, 1, 2, 3, 5, 8, 16, _NEVER)
+    PARTS = (2, 3, 4, 6, 8)
+
+    def __init__(self, program: Program, waves: int, rng: random.Random) -> None:
+        self.random, self.waves = rng, waves
+        super().__init__(program, self._deal())
+        self.left = 0
+
+    def _deal(self) -> NDArray[np.int64]:
+        count = min(self.random.choice(self.PARTS), self.waves)
+        parts = [i % count for i in range(self.waves)]
+        self.random.shuffle(parts)
+        return np.array(parts, np.int64)
+
+    def stop(self, pc: int) -> int:
+        at = bisect_right(self.visible, pc)
+        return self.visible[at] if at < len(self.visible) else _NEVER
+
+    def pick(self, chunk: Chunk, live: Any) -> Any:
+        self.since = min(self.since, chunk.idle)
+        mine = live & (self.parts == self.current)
+        self.left -= 1
+        if self.left < 0 or not mine.any() or chunk.idle - self.since > FAIRNESS:
+            if self.random.random() < 0.03:
+                self.parts = self._deal()
+            runnable = np.unique(self.parts[live])
+            self.current = int(runnable[self.random.randrange(len(runnable))])
+            self.left, self.since = self.random.choice(self.LENGTHS), chunk.idle
+            mine = live & (self.parts == self.current)
+        return mine
+
+
+class SystematicTurns(PartTurns):
+    """In order, and at the chosen visible operations on to another part."""
+
+    def __init__(self, program: Program, parts: NDArray[np.int64], schedule: Systematic) -> None:
+        super().__init__(program, parts)
+        self.schedule = schedule
+
+    def stop(self, pc: int) -> int:
+        at = bisect_right(self.visible, pc)
+        return self.visible[at] if at < len(self.visible) else _NEVER
+
+    def pick(self, chunk: Chunk, live: Any) -> Any:
+        mine = super().pick(chunk, live)
+        at = int(chunk.pc[mine].min())
+        i = bisect_right(self.visible, at) - 1
+        if i < 0 or self.visible[i] != at:
+            return mine
+        runnable = np.unique(self.parts[live])
+        if len(runnable) < 2:
+            return mine
+        self.schedule.points += 1
+        by = self.schedule.preemptions.get(self.schedule.points)
+        if by is None:
+            return mine
+        position = int(np.searchsorted(runnable, self.current))
+        self.current, self.since = int(runnable[(position + by) % len(runnable)]), chunk.idle
+        return live & (self.parts == self.current)
+
+
+def parse_schedule(text: str) -> Schedule:
+    """A fresh schedule from its name. Raises ValueError that says what there is."""
+    kind, _, detail = text.partition(":")
+    try:
+        if kind in ("lockstep", "in-order", "reversed") and not detail:
+            return {"lockstep": Schedule, "in-order": InOrder, "reversed": Reversed}[kind]()
+        if kind == "random":
+            return Random(int(detail or 0))
+        if kind == "systematic":
+            steps = [part.partition("+") for part in detail.split(",") if part]
+            return Systematic([(int(at), int(by or 1)) for at, _, by in steps])
+    except ValueError:
+        pass
+    raise ValueError(
+        f"unknown schedule {text!r}; there are lockstep, in-order, reversed, random:SEED, systematic[:AT[+BY],...]"
+    )

@@ -1,0 +1,167 @@
+"""What a device function tells before it is evaluated: which parameters are pointers, which names masks bound."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from validation.width_scan.modules import Library, Module, dotted
+from validation.width_scan.values import Function
+
+#: Calls whose first argument (or this keyword) is an address.
+ADDRESS_CALLS = {
+    "load": "pointer", "store": "pointer", "make_block_ptr": "base", "make_tensor_descriptor": "base", "advance": "base",
+    "atomic_add": "pointer", "atomic_max": "pointer", "atomic_min": "pointer", "atomic_cas": "pointer",
+    "atomic_xchg": "pointer", "atomic_and": "pointer", "atomic_or": "pointer", "atomic_xor": "pointer",
+    "buffer_load": "ptr", "global_load": "ptr",
+}
+_POINTER_ENDS = ("_ptr", "_ptrs", "_pointer")
+
+
+def leftmost(node: ast.expr) -> str:
+    """The name at the left end of a sum: the pointer, by every convention in use."""
+    while True:
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            left = node.left
+            node = node.right if isinstance(left, ast.Constant) or _is_product(left) else left
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.IfExp):
+            node = node.body
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cast") and not node.args[1:]:
+                node = node.func.value
+            elif node.args:
+                node = node.args[0]
+            else:
+                return ""
+        else:
+            return ""
+
+
+def _is_product(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+
+
+def parameters(function: Function) -> list[ast.arg]:
+    """All parameters, in order."""
+    args = function.node.args
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs]
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement.value
+                elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                    for t, v in zip(target.elts, statement.value.elts, strict=False):
+                        if isinstance(t, ast.Name):
+                            yield t.id, v
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, statement.target
+
+
+def pointers(function: Function, library: Library) -> frozenset[str]:
+    """Names of the parameters that are addresses, by use here or in the functions that it passes them to."""
+    if function.pointers is not None:
+        return function.pointers
+    function.pointers = frozenset()  # a recursive call adds nothing
+    names = {arg.arg for arg in parameters(function)}
+    assigned: dict[str, list[ast.expr]] = {}
+    for name, value in _assignments(function.node):
+        assigned.setdefault(name, []).append(value)
+    found = {name for name in names if name.lower().endswith(_POINTER_ENDS)}
+    pending: list[str] = []
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call):
+            pending.extend(_address_arguments(node, function, library))
+        elif isinstance(node, ast.Attribute) and node.attr == "element_ty":
+            pending.append(dotted(node).split(".")[0])
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        if name in names:
+            found.add(name)
+        pending.extend(leftmost(value) for value in assigned.get(name, []) if not isinstance(value, ast.Constant))
+    function.pointers = frozenset(found)
+    return function.pointers
+
+
+def _address_arguments(node: ast.Call, function: Function, library: Library) -> Iterator[str]:
+    name = dotted(node.func)
+    last = name.rpartition(".")[2]
+    if last in ADDRESS_CALLS and "." in name:
+        if node.args:
+            yield leftmost(node.args[0])
+        for keyword in node.keywords:
+            if keyword.arg == ADDRESS_CALLS[last]:
+                yield leftmost(keyword.value)
+    elif last == "buffer_load_to_shared" and len(node.args) > 1:
+        yield leftmost(node.args[1])
+    elif last == "buffer_store":
+        for keyword in node.keywords:
+            if keyword.arg == "ptr":
+                yield leftmost(keyword.value)
+        if len(node.args) > 1:
+            yield leftmost(node.args[1])
+    elif isinstance(node.func, ast.Name):
+        callee = find_function(function.module, node.func.id, library)
+        if callee is not None and callee is not function and callee.kind == "device":
+            inner = pointers(callee, library)
+            formal = [arg.arg for arg in parameters(callee)]
+            for parameter, value in zip(formal, node.args, strict=False):
+                if parameter in inner:
+                    yield leftmost(value)
+            for keyword in node.keywords:
+                if keyword.arg in inner:
+                    yield leftmost(keyword.value)
+
+
+def find_function(module: Module, name: str, library: Library) -> Function | None:
+    """The function that a bare name means at the top of a module, through imports."""
+    for _ in range(4):
+        if name in module.top.functions:
+            return module.top.functions[name]
+        source = module.imports.get(name)
+        if source is None or not source[1]:
+            return None
+        target = library.resolve(module, source[0])
+        if target is None:
+            return None
+        module, name = target, source[1]
+    return None
+
+
+def caps(function: Function) -> dict[str, list[ast.expr]]:
+    """Names that a comparison bounds from above (``offs < n``, ``n > offs``), with the bounds.
+
+    Only lanes inside a mask reach memory, so a masked index is as large as its bound, wherever the mask stands.
+    """
+    if function.caps is None:
+        found: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(function.node):
+            if not isinstance(node, ast.Compare):
+                continue
+            left = node.left
+            for op, right in zip(node.ops, node.comparators, strict=True):
+                pair = (left, right) if isinstance(op, (ast.Lt, ast.LtE)) else (right, left)
+                if isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+                    name = _bare(pair[0])
+                    if name:
+                        found.setdefault(name, []).append(pair[1])
+                left = right
+        function.caps = found
+    return function.caps
+
+
+def _bare(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
