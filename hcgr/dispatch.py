@@ -171,6 +171,7 @@ def launch(
     plan: Hashable,
     tensors: Mapping[str, torch.Tensor],
     scalars: Sequence[int | float],
+    arch: str | None = None,
 ) -> None:
     """Launch `kernel` on the current stream of the tensors' device.
 
@@ -179,6 +180,7 @@ def launch(
     Args:
         tensors: Tensor arguments in the launcher's order; all on one device.
         scalars: The launcher's scalars, which follow the addresses.
+        arch: LLVM target of the device, where the caller has already asked for it.
 
     Raises:
         NotImplementedError: if nothing can run kernels on that device here.
@@ -186,7 +188,7 @@ def launch(
     """
     device = next(iter(tensors.values())).device
     require_runnable(device)
-    arch = arch_table.of_device(device).name
+    arch = arch_table.of_device(device).name if arch is None else arch
     handle = get_handle(kernel, plan, arch, device)
     stream = current_stream(device)
     record = Launch(kernel, plan, arch, tensors, tuple(scalars), stream)

@@ -82,7 +82,7 @@ def positive_integer(name: str, value: Any) -> Problem | None:
 def finite_positive(name: str, value: Any) -> Problem | None:
     """`value` is a finite number above zero."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and math.isfinite(value) and value > 0:
+    if number and 0 < value < math.inf:
         return None
     return Problem(name, "a finite number above 0", repr(value))
 

@@ -47,9 +47,11 @@ def case_seed(run_seed: int, case_id: str) -> int:
     return int.from_bytes(digest[:6], "little")
 
 
-def replay_command(operation: str, arch: str, case_id: str, seed: int) -> str:
+def replay_command(operation: str, arch: str, case_id: str, seed: int, level: str = "default") -> str:
     """The command that runs this case alone."""
     words = [COMMAND, "--arch", arch, "--case", case_id, "--seed", str(seed)]
+    if level != "default":
+        words += ["--level", level]
     if operation != "hcgr":
         words[1:1] = ["--op", operation]
     return shlex.join(words)
@@ -97,6 +99,7 @@ def case_record(task: Task, outcome: Outcome, replay: str) -> JsonDict:
         "findings": value.get("findings", []),
         "resources": value.get("resources", []),
         "facts": value.get("facts", {}),
+        "cost": value.get("cost"),
     }
     return sanitise(record)
 

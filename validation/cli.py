@@ -153,6 +153,13 @@ def parser() -> argparse.ArgumentParser:
         help="how much of the shape grid: each pair of values once, or every combination (hours); default: pairwise",
     )
     p.add_argument(
+        "--level",
+        choices=("default", "full"),
+        default="default",
+        help="default: chosen workgroups (first, middle, last) stand for those of a large call; full: run all of "
+        "them, wherever memory allows",
+    )
+    p.add_argument(
         "--op",
         default="hcgr",
         metavar="NAME",
@@ -203,6 +210,7 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
         skip=tuple(options.skip),
         case=options.case,
         cover=options.grid,
+        level=options.level,
         required=options.require,
         command=(COMMAND, *arguments),
         device_modules=device_modules,

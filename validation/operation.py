@@ -27,6 +27,12 @@ BUILT_IN = {"hcgr": "validation.ops.hcgr:OPERATION"}
 
 JsonDict: TypeAlias = dict[str, Any]
 Workgroup: TypeAlias = tuple[int, int, int]
+#: Coordinates of the workgroups to run, or a function that is given kernel name and grid; ``None`` is all of them.
+Workgroups: TypeAlias = Sequence[Workgroup] | Callable[[str, Workgroup], Sequence[Workgroup] | None] | None
+
+
+def _no_paths(params: Mapping[str, Any]) -> tuple[str, ...]:
+    return ()
 
 
 class UnknownOperationError(LookupError):
@@ -57,7 +63,8 @@ class EntryPoint:
     """One public function of an operation.
 
     ``driver`` refers to a class with the methods of :class:`Driver`. ``variant`` maps a case's parameters to
-    the name of the group of kernels that serves it; the compile stage has one task for each variant.
+    the name of the group of kernels that serves it; the compile stage has one task for each variant. ``paths``
+    maps them to the paths that the case was built to take: a case whose receipts lack one of them fails.
     ``limits`` holds the largest value accepted for a resource of :class:`validation.stages.isa.Resources`, by
     field name.
     """
@@ -71,16 +78,53 @@ class EntryPoint:
     launches: Callable[[Mapping[str, Any]], bool]
     limits: Mapping[str, int] = field(default_factory=dict)
     timeout_s: float = 120.0
+    paths: Callable[[Mapping[str, Any]], tuple[str, ...]] = _no_paths
+
+
+@dataclass(frozen=True)
+class CostCase:
+    """A call whose traffic and instructions are counted. ``name`` is its identity, ``why`` the reason it is there."""
+
+    name: str
+    params: Mapping[str, Any]
+    why: str
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What the cost stage counts: ``cases`` of an arch, and the :class:`CostDriver` behind ``driver``."""
+
+    cases: Callable[[str], Sequence[CostCase]]
+    driver: str
+
+    def case(self, arch: str, name: str) -> CostCase:
+        """The case called ``name``; ``LookupError`` if the arch has none."""
+        for case in self.cases(arch):
+            if case.name == name:
+                return case
+        raise LookupError(f"{arch} has no cost case {name!r}")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A named set of entry points. ``packages`` are the import packages that hold the code under test."""
+    """A named set of entry points. ``packages`` are the import packages that hold the code under test.
+
+    ``kernel_paths`` tells the path of a kernel from a part of its name. A kernel that no part matches (one that
+    several paths share, say) is no evidence for any.
+    """
 
     name: str
     title: str
     packages: tuple[str, ...]
     entry_points: tuple[EntryPoint, ...]
+    kernel_paths: Mapping[str, str] = field(default_factory=dict)
+    cost: CostModel | None = None
+
+    def paths_of(self, kernels: Sequence[str]) -> list[str]:
+        """The paths that launches of ``kernels`` took, each once, in the order of :attr:`kernel_paths`."""
+        taken = [path for part, path in self.kernel_paths.items() if any(part in kernel for kernel in kernels)]
+        return list(dict.fromkeys(taken))
 
     def entry_point(self, name: str) -> EntryPoint:
         """The entry point called ``name``; ``LookupError`` names those that exist."""
@@ -101,11 +145,13 @@ class Session(Protocol):
 class Bench(Protocol):
     """Where a case runs: memory and launches of one device (see :mod:`validation.devices`).
 
-    ``sparse`` says whether a tensor far larger than memory can be declared, and chosen workgroups run.
+    ``sparse`` says whether a tensor far larger than memory can be declared, and chosen workgroups run. ``whole``
+    asks a driver to run every workgroup where it would choose some.
     """
 
     level: str
     sparse: bool
+    whole: bool
 
     def empty(self, shape: Sequence[int], dtype: Any, name: str) -> Any:
         """An uninitialised contiguous tensor of the device, guarded on both sides, reported under ``name``."""
@@ -113,8 +159,8 @@ class Bench(Protocol):
     def filled(self, tensor: Any) -> None:
         """The host has written every element of ``tensor`` (a view counts for itself only)."""
 
-    def session(self, workgroups: Sequence[Workgroup] | None = None) -> AbstractContextManager[Session]:
-        """Observe the launches of a block; ``workgroups`` are the coordinates of those to run (``None``: all)."""
+    def session(self, workgroups: Workgroups = None) -> AbstractContextManager[Session]:
+        """Observe the launches of a block, of which ``workgroups`` run."""
 
     def guard_damage(self) -> list[str]:
         """Names of the tensors beside which a guard byte changed."""
@@ -132,8 +178,8 @@ class Driver(Protocol):
     def prepare(self, case: Case, bench: Bench, seed: int) -> Any:
         """Inputs (and caller-owned outputs, poisoned) of ``case``, equal for equal ``seed``."""
 
-    def workgroups(self, inputs: Any) -> Sequence[Workgroup] | None:
-        """Coordinates of the workgroups to run; ``None`` for all."""
+    def workgroups(self, inputs: Any) -> Workgroups:
+        """The workgroups to run; ``None`` for all."""
 
     def run(self, inputs: Any) -> Any:
         """Call the public function once and return its outputs."""
@@ -146,6 +192,16 @@ class Driver(Protocol):
 
     def contract(self, row: str, bench: Bench) -> ContractCall:
         """The call of one contract row."""
+
+
+class CostDriver(Protocol):
+    """Worker-side half of a cost model."""
+
+    def measure(self, case: CostCase, bench: Bench) -> JsonDict:
+        """Count the call: a ``cost`` record of the report (see its schema)."""
+
+    def judge(self, row: JsonDict) -> list[JsonDict]:
+        """What the record must satisfy, one :func:`validation.cases.comparison` each."""
 
 
 @dataclass(frozen=True)

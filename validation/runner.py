@@ -34,13 +34,14 @@ class Plan:
     skip: tuple[str, ...] = ()
     case: str | None = None
     cover: str = "pairwise"
+    level: str = "default"
     required: str | None = None
     command: tuple[str, ...] = ()
     device_modules: tuple[str, ...] = devices.DEVICES
 
     def request(self, arch: str) -> Request:
         """What the stages plan from."""
-        return Request(self.operation, self.operation_name, arch, self.seed, self.cover)
+        return Request(self.operation, self.operation_name, arch, self.seed, self.cover, self.level)
 
     def selected(self) -> tuple[str, ...]:
         """Names of the stages to run, in order."""
@@ -149,7 +150,7 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         "arch": arch,
         "seed": plan.seed,
         "command": list(plan.command),
-        "selection": {"stages": list(plan.selected()), "case": plan.case, "cover": plan.cover},
+        "selection": {"stages": list(plan.selected()), "case": plan.case, "cover": plan.cover, "level": plan.level},
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - begun, 3),
         "environment": describe(),
@@ -206,4 +207,4 @@ def _run_stage(
 
 
 def _record(plan: Plan, arch: str, task: Task, outcome: Outcome) -> JsonDict:
-    return case_record(task, outcome, replay_command(plan.operation_name, arch, task.id, plan.seed))
+    return case_record(task, outcome, replay_command(plan.operation_name, arch, task.id, plan.seed, plan.level))

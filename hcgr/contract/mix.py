@@ -176,7 +176,8 @@ def _two_stage_problems(
             yield from row_matrix_problems(name, inputs[name])
         if "injection" in inputs:
             yield from present([must.inner_contiguous("injection", inputs["injection"])])
-        read = {n: tensors[n] for n in ("norm_weight", "w_up", "w_down_merged") if n in tensors}
+        names = ("norm_weight", "w_up", "w_down_merged")
+        read: dict[str, torch.Tensor] = {name: tensors[name] for name in names if name in tensors}
         yield from vector_read_problems(read, addresses)
         if addresses:
             yield from present(must.vector_aligned(name, inputs[name]) for name in row_matrices)

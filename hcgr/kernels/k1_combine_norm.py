@@ -17,7 +17,7 @@ from flydsl.expr import math as fmath
 from flydsl.expr.typing import ReductionOp
 
 from hcgr.kernels.device import inject_weight, load8, store8
-from hcgr.kernels.mfma import lds_layout, load_norm8, rsq
+from hcgr.kernels.mfma import lds_layout, load_norm8, norm_gain8, rsq
 from hcgr.plan.k1 import K1NormPlan
 
 
@@ -91,8 +91,8 @@ def build(plan: K1NormPlan) -> tuple[Any, tuple[Any, ...]]:
                 scale8 = fx.full(8, scale, fx.Float32)
                 gains = norm_weight + (s * hs if plan.norm_full else 0)
                 for part in range_constexpr(parts):
-                    gain = load_norm8(gains + columns[part], plan.norm_f32)
-                    value = stored[part].to(fx.Float32) * scale8 * (gain + 1.0)
+                    gain = norm_gain8(load_norm8(gains + columns[part], plan.norm_f32))
+                    value = stored[part].to(fx.Float32) * scale8 * gain
                     store8(xn + (wide_row * (hc * hs) + s * hs), columns[part], value.to(fx.BFloat16))
 
     @flyc.jit

@@ -111,6 +111,7 @@ def build(plan: SkinnyPlan) -> tuple[Any, tuple[Any, ...]]:
         block_output_stride: fx.Int64,
         injection_stride: fx.Int64,
         eps: fx.Float32,
+        step_count: fx.Int32,
     ) -> None:
         lane = fx.thread_idx.x
         wave = uniform(lane // WAVE_LANES)
@@ -131,7 +132,11 @@ def build(plan: SkinnyPlan) -> tuple[Any, tuple[Any, ...]]:
 
         products = [fx.full(2, 0.0, fx.Float32) for _ in range_constexpr(group * columns)]
         squares = [fx.full(2, 0.0, fx.Float32) for _ in range_constexpr(group)]
-        for step in range(0, steps, 1, unroll=1):
+        # A count that the compiler cannot see: for a known 2 it keeps two sets of addresses, and spills them.
+        turns = step_count
+        if const_expr(steps == 1):
+            turns = fx.Int32(1)
+        for step in range(0, turns, 1, unroll=1):
             column = (fx.Int32(step) * lanes + lane) * LANE_COLUMNS
             from_weight = weight + fx.Int64(tile * columns) * width + stream * hs
             w = [load8(from_weight + j * width, column) for j in range_constexpr(columns)]
@@ -139,19 +144,29 @@ def build(plan: SkinnyPlan) -> tuple[Any, tuple[Any, ...]]:
             if const_expr(combine):
                 y = [read8(block_output + rows[i] * block_output_stride, column) for i in range_constexpr(group)]
             w = [_pairs(w[j].to(fx.Float32)) for j in range_constexpr(columns)]
-            new_products, new_squares = [], []
+            new_products, new_squares, stored = [], [], []
             for i in range_constexpr(group):
                 value = r[i]
                 if const_expr(combine):
                     iw = fx.full(LANE_COLUMNS, weights_in[i], fx.Float32)
                     value = fmath.fma(y[i].to(fx.Float32), iw, value.to(fx.Float32)).to(fx.BFloat16)
-                    if (tile == i % tiles) & (first + i < tokens):
-                        write8(r2 + rows[i] * width + stream * hs, column, value)
+                    # Column tile t stores tokens t, t + tiles, ...: keep those of this workgroup.
+                    if const_expr(i < tiles * len(stored)):
+                        stored[-1] = (tile == i % tiles).select(value, stored[-1])
+                    else:
+                        stored.append(value)
                 x = _pairs(value.to(fx.Float32))
                 new_squares.append(_dot(x, x, squares[i]))
                 for j in range_constexpr(columns):
                     new_products.append(_dot(x, w[j], products[i * columns + j]))
+                # Token after token: mixed by the scheduler, their temporaries would spill.
+                rocdl.sched_barrier(0)
             products, squares = new_products, new_squares
+            for turn in range_constexpr(len(stored)):
+                token = turn * tiles + tile
+                row = first + token
+                if (token < group) & (row < tokens):
+                    write8(r2 + fx.Int64(row) * width + stream * hs, column, stored[turn])
 
         # Each wave's sums to LDS: group x columns products, then the squares.
         mine = sums + wave * record
@@ -246,6 +261,7 @@ def build(plan: SkinnyPlan) -> tuple[Any, tuple[Any, ...]]:
             block_output_stride,
             injection_stride,
             eps,
+            fx.Int32(steps),
         ).launch(grid=(tiles, hc, token_groups), block=(lanes, 1, 1), stream=stream)
 
     def pointer(dtype: Any, align: int = 16) -> Any:

@@ -17,7 +17,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr import const_expr, gpu, range_constexpr, rocdl
 
-from hcgr.kernels.mfma import lds_layout, load_norm8, store_row, uniform, weight_stages
+from hcgr.kernels.mfma import lds_layout, load_norm8, norm_gain8, store_row, uniform, weight_stages
 from hcgr.plan.k1 import PAIR, STEP, TILE, K1SplitKPlan
 
 
@@ -75,7 +75,8 @@ def build(plan: K1SplitKPlan) -> tuple[Any, tuple[Any, ...]]:
 
         def load_gains(k):
             column = k if plan.norm_full else k % hs
-            return [load_norm8(gain_lane + (column + q * STEP), plan.norm_f32) for q in range_constexpr(2)]
+            loaded = [load_norm8(gain_lane + (column + q * STEP), plan.norm_f32) for q in range_constexpr(2)]
+            return [*loaded[0], *loaded[1]]
 
         if const_expr(dma):
             send_weights(first_k, 0)
@@ -96,10 +97,12 @@ def build(plan: K1SplitKPlan) -> tuple[Any, tuple[Any, ...]]:
                 gpu.barrier()
                 if const_expr(not dma):
                     staged = load_weights(k + STEP)
+                half = len(gains) // 2
+                gain8 = [norm_gain8(gains[q * half : (q + 1) * half]) for q in range_constexpr(2)]
                 x = []
                 for i in range_constexpr(mt):
                     for q in range_constexpr(2):
-                        value = r[2 * i + q].to(fx.Float32) * scales[i] * (gains[q] + 1.0)
+                        value = r[2 * i + q].to(fx.Float32) * scales[i] * gain8[q]
                         x.append(value.to(fx.BFloat16))
                 rocdl.sched_barrier(0)
                 if const_expr(dma):

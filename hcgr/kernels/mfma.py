@@ -54,12 +54,17 @@ def mfma_step(weight: Any, rows: Any, total: Any, mfma_k: int) -> Any:
     return total
 
 
-def load_norm8(place: Any, is_f32: bool) -> Any:
-    """Eight norm weights as f32, from bf16 (one 16-byte load) or float32 (two)."""
+def load_norm8(place: Any, is_f32: bool) -> list[Any]:
+    """Eight norm weights as loaded: one 16-byte vector of bf16, or two of float32. See :func:`norm_gain8`."""
     if is_f32:
-        low, high = fx.generic_load(place, count=4), fx.generic_load(place + 4, count=4)
-        return low.shuffle(high, list(range(8)))
-    return fx.generic_load(place, count=8).to(fx.Float32)
+        return [fx.generic_load(place, count=4), fx.generic_load(place + 4, count=4)]
+    return [fx.generic_load(place, count=8)]
+
+
+def norm_gain8(loaded: list[Any]) -> Any:
+    """``1 + Wnorm`` in f32 from what :func:`load_norm8` returned. Converting waits for the load, so it is apart."""
+    wide = loaded[0].to(fx.Float32) if len(loaded) == 1 else loaded[0].shuffle(loaded[1], list(range(8)))
+    return wide + 1.0
 
 
 def sum_over_lane_groups(x: Any) -> Any:

@@ -116,7 +116,8 @@ def decoupled_problems(plan: K1DecoupledPlan, arch: Arch) -> Iterator[Problem]:
     if not broken:
         deepest = max_stages(plan, arch)
         if not 2 <= plan.stages <= deepest:
-            accepted = f"2 to {deepest} with {plan.rows} rows and {plan.column_tiles * TILE} columns a workgroup"
+            accepted = f"2 to {deepest}" if deepest >= 2 else "of a smaller tile, since not even 2 fit"
+            accepted += f" with {plan.rows} rows and {plan.column_tiles * TILE} columns a workgroup"
             accepted += f" on {arch.name} ({arch.lds_bytes} bytes of LDS, vmcnt up to {arch.max_vmcnt})"
             broken.append(Problem("stages", accepted, str(plan.stages)))
     if not broken:

@@ -17,6 +17,9 @@ QUAD = 4
 COLUMN_CHOICES = (8, 4)
 #: An arrival counter owns a 128-byte line, so that no two are bumped through one.
 SLOT_BYTES = 128
+#: Registers a lane for the sums and the operands of a step, where there are several steps; with about 50 more
+#: for addresses and arithmetic a wave stays within 256. A single step needs no sums while it loads.
+MAX_HELD = 192
 SLOT_ELEMENTS = SLOT_BYTES // 4
 
 
@@ -84,6 +87,12 @@ class SkinnyPlan:
         """Float32 of one wave in LDS: the sums, then the sums of squares, padded to 16 bytes."""
         return self.tokens * self.columns + -(-self.tokens // QUAD) * QUAD
 
+    @cached_property
+    def held_registers(self) -> int:
+        """Registers a lane that sums (pairs of f32) and a step's loads take together."""
+        loads = self.columns + (2 if self.combine else 1) * self.tokens
+        return 2 * self.tokens * (self.columns + 1) + 4 * loads
+
     def token_groups(self, tokens: int) -> int:
         """Workgroups along the tokens: part of the counter set's key."""
         return -(-tokens // self.tokens)
@@ -124,6 +133,8 @@ class SkinnyPlan:
             yield f"live must be 1 to n_pad={self.n_pad}, got {self.live}"
         elif self.lds_bytes > arch.lds_bytes:
             yield f"LDS must be at most {arch.lds_bytes} bytes on {arch.name}, got {self.lds_bytes}"
+        elif self.steps > 1 and self.held_registers > MAX_HELD:
+            yield f"tokens and columns must take at most {MAX_HELD} registers, got {self.held_registers}"
 
 
 @lru_cache(maxsize=1024)
@@ -143,4 +154,5 @@ def plan_skinny(
     problem = next(plans[-1].problems(arch), None)
     if problem is not None:
         raise ValueError(f"skinny K1: {problem}")
-    return next((plan for plan in plans if plan.workgroups(tokens) >= cus), plans[-1])
+    full = (plan for plan in plans if plan.workgroups(tokens) >= cus and not any(plan.problems(arch)))
+    return next(full, plans[-1])

@@ -48,7 +48,7 @@ amdhsa.kernels:
 
 @dataclass
 class State:
-    """Registers after the snippet: ``v[r]`` and ``a[r]`` uint32 [64], ``s[r]`` int, ``scc`` bool, ``exec_`` and ``vcc`` int."""
+    """Registers after the snippet: ``v[r]``, ``a[r]`` uint32 [64]; ``s[r]``, ``exec_``, ``vcc`` int; ``scc`` bool."""
 
     v: np.ndarray
     a: np.ndarray
@@ -116,7 +116,8 @@ def run(
     """Execute ``body`` (assembly lines) on one wave.
 
     v/a: register -> lane values (uint32; scalars and short sequences are repeated). s: register -> 32-bit value.
-    lds: initial bytes. space: allocations that global accesses may touch. mode: float mode (default: IEEE, all denormals).
+    lds: initial bytes. space: allocations that global accesses may touch. mode: float mode (default: IEEE, with
+    all denormals).
     """
     text = body if isinstance(body, str) else "\n".join(body)
     program = parse_program(
@@ -161,7 +162,8 @@ def run(
     coverage.record(arch, (i.mnemonic for i, hit in zip(program.instructions, launch.hits, strict=True) if hit))
     return State(
         w.V[: w.agpr_base, 0].copy(), w.V[w.agpr_base :, 0].copy(), [int(x) for x in w.S[:, 0]], bool(w.scc[0]),
-        int(w.S[126, 0]) | int(w.S[127, 0]) << 32, int(w.S[106, 0]) | int(w.S[107, 0]) << 32, content[:lds_bytes].copy(),
+        int(w.S[126, 0]) | int(w.S[127, 0]) << 32, int(w.S[106, 0]) | int(w.S[107, 0]) << 32,
+        content[:lds_bytes].copy(),
         launch.log.all(),
     )  # fmt: skip
 

@@ -125,7 +125,8 @@ def test_clocks_move_forward_and_repeat_exactly(arch: str) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_instructions_without_architectural_effect(arch: str) -> None:
     names = ["s_nop 0", "s_sleep 1", "s_setprio 3", "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "s_wakeup",
-             "s_incperflevel 1", "s_decperflevel 1", "s_ttracedata", "s_sethalt 0", "s_dcache_inv_vol", "s_dcache_wb_vol",
+             "s_incperflevel 1", "s_decperflevel 1", "s_ttracedata", "s_sethalt 0", "s_dcache_inv_vol",
+             "s_dcache_wb_vol",
              "s_barrier", "s_waitcnt vmcnt(0) lgkmcnt(0)", "s_code_end"]  # fmt: skip
     before = run("", arch=arch, s={5: 9}, v={3: 4}, scc=True)
     after = run("\n".join(names), arch=arch, s={5: 9}, v={3: 4}, scc=True)

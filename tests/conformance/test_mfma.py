@@ -94,7 +94,7 @@ def test_small_integers_are_exact(mnemonic: str, arch: str) -> None:
                 r, lane = _d_place(i, j, block, size, blocks, wide)
                 acc[r, lane] = c[block, i, j]
     words = 2 if wide else 1
-    v = {r: row for r, row in enumerate(ra)} | {8 + r: row for r, row in enumerate(rb)}
+    v = dict(enumerate(ra)) | {8 + r: row for r, row in enumerate(rb)}
     for r, row in enumerate(acc):
         if wide:
             bits = row.view(np.uint64)
@@ -129,7 +129,7 @@ def test_order_does_not_matter_for_wide_exponents(arch: str) -> None:
     a[0, :, 0], a[0, :, 1], a[0, :, 2] = 2.0**60, -(2.0**60), 1.0
     b = np.zeros((1, 16, 16))
     b[0, :, :3] = 1.0
-    v = {r: row for r, row in enumerate(_place(a, "bf16", arch))} | {
+    v = dict(enumerate(_place(a, "bf16", arch))) | {
         8 + r: row for r, row in enumerate(_place(b, "bf16", arch))
     }
     state = run("v_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[8:9], 0", arch=arch, v=v)
@@ -140,7 +140,7 @@ def test_order_does_not_matter_for_wide_exponents(arch: str) -> None:
 def test_nan_reaches_its_row_only(arch: str) -> None:
     a = np.ones((1, 16, 16))
     a[0, 5, 3] = np.nan
-    v = {r: row for r, row in enumerate(_place(a, "bf16", arch))}
+    v = dict(enumerate(_place(a, "bf16", arch)))
     state = run("v_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[0:1], 1.0", arch=arch, v=v)
     for i in range(16):
         for j in range(16):
@@ -154,7 +154,7 @@ def test_block_broadcast(arch: str) -> None:
     """cbsz:4 abid:n makes all 16 blocks use block n of A."""
     a = np.arange(16).reshape(16, 1, 1) * np.ones((16, 4, 4))
     b = np.ones((16, 4, 4))
-    v = {r: row for r, row in enumerate(_place(a, "f16", arch))} | {
+    v = dict(enumerate(_place(a, "f16", arch))) | {
         8 + r: row for r, row in enumerate(_place(b, "f16", arch))
     }
     state = run("v_mfma_f32_4x4x4_16b_f16 v[16:19], v[0:1], v[8:9], 0 cbsz:4 abid:5", arch=arch, v=v)

@@ -163,9 +163,7 @@ def test_rounding_mode_of_pairs(arch: str) -> None:
 @pytest.mark.parametrize("exec_", [0, 0x5555555555555555, FULL])
 def test_exec_masks_both_halves(exec_: int, arch: str) -> None:
     v = {0: bits32(1.0), 1: bits32(2.0), 4: 77, 5: 88, 6: half(1, 2), 7: 99}
-    state = run(
-        ["v_pk_add_f32 v[4:5], v[0:1], v[0:1]", "v_pk_add_f16 v7, v6, v6"], arch=arch, v=v, exec_=exec_
-    )
+    state = run(["v_pk_add_f32 v[4:5], v[0:1], v[0:1]", "v_pk_add_f16 v7, v6, v6"], arch=arch, v=v, exec_=exec_)
     active = lanes([(exec_ >> i) & 1 for i in range(64)]).astype(bool)
     assert (state.v[4] == np.where(active, bits32(2.0), 77)).all()
     assert (state.v[5] == np.where(active, bits32(4.0), 88)).all()

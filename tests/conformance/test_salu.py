@@ -155,7 +155,8 @@ for _n in (1, 2, 3, 4):
     BINARY[f"s_lshl{_n}_add_u32"] = (32, 32, 32, lambda a, b, c, n=_n: carry((a << n) + b), "given")  # type: ignore[misc]
 LOGIC: dict[str, Callable[[int, int], int]] = {
     "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "andn2": lambda a, b: a & ~b,
-    "orn2": lambda a, b: a | ~b, "nand": lambda a, b: ~(a & b), "nor": lambda a, b: ~(a | b), "xnor": lambda a, b: ~(a ^ b),
+    "orn2": lambda a, b: a | ~b, "nand": lambda a, b: ~(a & b), "nor": lambda a, b: ~(a | b),
+    "xnor": lambda a, b: ~(a ^ b),
 }  # fmt: skip
 for _name, _op in LOGIC.items():
     for _bits in (32, 64):

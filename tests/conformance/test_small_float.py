@@ -306,7 +306,8 @@ def test_scaled_stochastic(name: str, wide: str) -> None:
     kind = "sr" if single else "sr_pk"
     for place in range(4):
         text = f"v_cvt_scalef32_{kind}_{name}_{wide} v9, {span(0, count)}, v8, v10"
-        got = run(f"{text} op_sel:[0,0,{place & 1},{place >> 1}]", arch="gfx950", v={**v, 8: seeds, 9: 0xDEADBEEF, 10: scale_bits(SCALE)}).v[9]
+        registers = {**v, 8: seeds, 9: 0xDEADBEEF, 10: scale_bits(SCALE)}
+        got = run(f"{text} op_sel:[0,0,{place & 1},{place >> 1}]", arch="gfx950", v=registers).v[9]
         hole = 0xFFFFFFFF ^ (0xFF << (8 * place))
         assert (got == (0xDEADBEEF & hole | expected << np.uint32(8 * place))).all()
 

@@ -351,7 +351,7 @@ def test_packed_conversions(arch: str) -> None:
 
 def test_gfx950_conversions() -> None:
     pair = [("f32", [1.0 + 2.0**-8, NAN]), ("f32", [-2.0, INF])]
-    check("v_cvt_pk_bf16_f32 {d}, {0}, {1}", "u32", pair[:1] + [("f32", [-2.0])], [0xC0003F80], "gfx950")
+    check("v_cvt_pk_bf16_f32 {d}, {0}, {1}", "u32", [*pair[:1], ("f32", [-2.0])], [0xC0003F80], "gfx950")
     check("v_cvt_pk_f16_f32 {d}, {0}, {1}", "u32", [("f32", [1.0 + 2.0**-11]), ("f32", [0.5])], [0x38003C00], "gfx950")
     check("v_cvt_f32_bf16 {d}, {0}", "f32", [("u32", [0x3FC0, 0x7F80])], [1.5, INF], "gfx950")
 

@@ -107,7 +107,8 @@ def main() -> int:
         base = results["unchecked"][1]
         for mode, (count, seconds) in results.items():
             print(
-                f"{name:10} {mode:20} {count / 1e6:12.2f} {seconds:8.2f} {count / seconds / 1e6:7.2f} {seconds / base:6.2f}"
+                f"{name:10} {mode:20} {count / 1e6:12.2f} {seconds:8.2f} {count / seconds / 1e6:7.2f}"
+                f" {seconds / base:6.2f}"
             )
     first, torch_import = cold_start()
     print(f"cold process: first result after {first:.2f} s (import of torch, {torch_import:.2f} s, apart)")

@@ -6,6 +6,7 @@ import pytest
 
 from hcgr import dispatch
 
+from .calls import NoLaunch
 from .standin import StandIn
 
 
@@ -19,3 +20,14 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     # The configured target, without asking FlyDSL to load a backend called "emulator".
     monkeypatch.setattr("hcgr.arch.configured", lambda: "gfx942")
     return standin
+
+
+@pytest.fixture
+def no_launch(monkeypatch: pytest.MonkeyPatch) -> NoLaunch:
+    """As `standin`, with handles that record their launch and do nothing."""
+    recorder = NoLaunch()
+    monkeypatch.setenv(dispatch.BACKEND_VARIABLE, "emulator")
+    monkeypatch.setattr(dispatch, "_compile", recorder)
+    monkeypatch.setattr(dispatch, "_handles", {})
+    monkeypatch.setattr("hcgr.arch.configured", lambda: "gfx942")
+    return recorder

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from validation.devices import Claim, receipt
+from validation.operation import Workgroups
 
 LEVEL = "emulated"
 CHECKS = ("memcheck", "initcheck")
@@ -65,6 +66,11 @@ class Session:
         ]
 
     @property
+    def results(self) -> list[Any]:
+        """The emulator's own results, one a launch: instruction mix and traffic counts, if asked for."""
+        return list(self._emulated.launches)
+
+    @property
     def findings(self) -> list[dict[str, Any]]:
         """Every finding of every launch."""
         return [finding_record(f) for r in self._emulated.launches for f in r.findings]
@@ -75,6 +81,7 @@ class EmulatorBench:
 
     level = LEVEL
     sparse = True
+    whole = False
 
     def __init__(self, arch: str) -> None:
         from validation.emulator import AddressSpace
@@ -109,11 +116,11 @@ class EmulatorBench:
         return damaged
 
     @contextmanager
-    def session(self, workgroups: Sequence[tuple[int, int, int]] | None = None) -> Iterator[Session]:
+    def session(self, workgroups: Workgroups = None, checks: Sequence[str] = CHECKS) -> Iterator[Session]:
         """Route FlyDSL launches to the emulator, with this bench's memory and both checks."""
         from validation.emulator import emulate
 
-        with emulate(arch=self.arch, checks=CHECKS, space=self.space, workgroups=workgroups) as emulated:
+        with emulate(arch=self.arch, checks=checks, space=self.space, workgroups=workgroups) as emulated:
             yield Session(emulated)
 
     def blame(self, error: BaseException) -> tuple[str, list[dict[str, Any]]] | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from validation.devices import Claim, receipt
+from validation.operation import Workgroups
 
 LEVEL = "runtime"
 
@@ -73,6 +74,7 @@ class HipBench:
 
     level = LEVEL
     sparse = False
+    whole = False
 
     def __init__(self, arch: str) -> None:
         import torch
@@ -110,7 +112,7 @@ class HipBench:
         """Nobody tracks initialisation on hardware."""
 
     @contextlib.contextmanager
-    def session(self, workgroups: Sequence[tuple[int, int, int]] | None = None) -> Iterator[Session]:
+    def session(self, workgroups: Workgroups = None) -> Iterator[Session]:
         """Profile the launches of the block; a GPU cannot run chosen workgroups only."""
         import torch
         from torch.profiler import ProfilerActivity, profile

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .abi import WAVE, Dim3, dispatch_packet, float_mode, initial_registers
-from .checks import CHECKS, make_observers
+from .checks import CHECKS, concurrency_observers, make_observers
 from .errors import KernelFault
 from .findings import Finding, FindingLog
 from .machine.bind import Step, bind
 from .machine.engine import BRANCH_LIMIT, Chunk
+from .machine.in_flight import Instrument, attach, instrument
+from .machine.options import DEFAULT, MachineOptions
 from .machine.waves import BindContext, FloatMode, Identity, Waves
 from .memory.hierarchy import MemoryPort
 from .memory.space import AddressSpace, Allocation
-from .memory.spaces import BankedMemory, GlobalMemory
+from .memory.spaces import BankedMemory, make_global_memory
 from .program import Kernel, Program
 from .symbols import CodeImage
 
@@ -58,19 +60,24 @@ class LaunchResult:
 class Launch:
     """One kernel launch being executed: shared by its chunks.
 
-    history: what racecheck knows of earlier launches; a new one if None. ``rank``: its number in that history.
+    history: what racecheck knows of earlier launches; a new one if None. order: rank of the launch in it, and the set of
+    those that are ordered before (see ``work.Work``).
     """
 
     def __init__(
         self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int,
         space: AddressSpace, checks: Sequence[str], declared_clamps: Collection[str] = (), *,
-        history: RaceHistory | None = None, rank: int = 0, stream: int = 0, branch_limit: int = BRANCH_LIMIT,
+        history: RaceHistory | None = None, order: tuple[int, int] = (0, 0), stream: int = 0, branch_limit: int = BRANCH_LIMIT,
+        options: MachineOptions = DEFAULT,
     ) -> None:  # fmt: skip
         unknown = sorted(set(checks) - set(CHECKS))
         if unknown:
             raise ValueError(f"unknown check {', '.join(unknown)}; there are {', '.join(sorted(CHECKS))}")
         self.program, self.kernel, self.grid, self.block, self.space = program, kernel, grid, block, space
         self.checks = tuple(checks)
+        self.options = options
+        if "racecheck" in checks and options.completion != "earliest":
+            raise ValueError("racecheck looks at operations as they are issued: run it with completion='earliest'")
         self.stream, self.branch_limit = stream, branch_limit
         threads = block[0] * block[1] * block[2]
         self.waves_per_group = -(-threads // WAVE)
@@ -79,9 +86,10 @@ class Launch:
         self.kernarg = kernarg
         self.log = FindingLog(kernel.name)
         self.image = CodeImage(program, space)
-        self.global_memory = GlobalMemory(space)
-        self.observers = make_observers(self.checks, program, declared_clamps, history, rank)
+        self.global_memory = make_global_memory(space, options, program.arch)
         self.hits = [0] * len(program.instructions)
+        self.observers = make_observers(self.checks, program, declared_clamps)
+        self.observers += concurrency_observers(self.checks, program, kernel.name, history, order, self.hits)
         packet = dispatch_packet(kernel, grid, block, self.lds_bytes, 0)
         self._hidden = np.frombuffer(bytearray(kernarg + bytes(-len(kernarg) % 16) + packet), np.uint8)
         base = self._hidden.ctypes.data
@@ -93,6 +101,7 @@ class Launch:
         self.groups_run = 0
 
     def close(self) -> None:
+        self.global_memory.end()
         self.space.remove(self._hidden_allocation)
 
     @property
@@ -106,12 +115,13 @@ class Launch:
         return (self.vgprs + self.agprs) * lanes * 4 + self.lds_bytes * self.groups_per_chunk
 
     def steps_for(self, mode: FloatMode) -> Sequence[Step]:
-        key = (mode, self.vgprs, self.image.base)
+        wrap = instrument(self.options, self.checks)
+        key = (mode, self.vgprs, self.image.base, wrap)
         if key not in self.program.bound:
             context = BindContext(
                 self.program.arch, mode, self.vgprs, self.program.labels, self.image.symbol_address, self.image.base
             )
-            self.program.bound[key] = LazySteps(self.program, context)
+            self.program.bound[key] = LazySteps(self.program, context, wrap)
         return self.program.bound[key]
 
     def chunk(self, groups: Sequence[Dim3], schedule: Schedule | None = None) -> Chunk:
@@ -138,6 +148,7 @@ class Launch:
             last = ident.wave == per - 1
             w.S[126:128, last] = np.array([[x] for x in _tail(self.tail_lanes)], np.uint32)
             w.sync_exec()
+        attach(w, self.options, self.checks, self.program)
         turns = None if schedule is None else schedule.turns(self.program, ident)
         return Chunk(w, self.steps_for, self.kernel.entry, self.hits, turns, self.branch_limit)
 
@@ -167,8 +178,8 @@ def _tail(lanes: int) -> tuple[int, int]:
 class LazySteps(Sequence[Step]):
     """Steps bound at first execution: code that never runs may hold what the tables do not know."""
 
-    def __init__(self, program: Program, context: BindContext) -> None:
-        self.program, self.context = program, context
+    def __init__(self, program: Program, context: BindContext, wrap: Instrument | None = None) -> None:
+        self.program, self.context, self.wrap = program, context, wrap
         self.steps: list[Step | None] = [None] * len(program.instructions)
 
     def __len__(self) -> int:
@@ -177,7 +188,8 @@ class LazySteps(Sequence[Step]):
     def __getitem__(self, index: Any) -> Any:
         step = self.steps[index]
         if step is None:
-            step = self.steps[index] = bind(self.program.instructions[index], self.context)
+            step = bind(self.program.instructions[index], self.context)
+            step = self.steps[index] = step if self.wrap is None else self.wrap(step, self.context)
         return step
 
 

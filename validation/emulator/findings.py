@@ -47,11 +47,15 @@ class Finding:
 
 
 class FindingLog:
-    """Collects findings, one for each (check, instruction, argument); the first occurrence gives the coordinates."""
+    """Collects findings, one for each (check, instruction, argument); the first occurrence gives the coordinates.
+
+    A note is the same, but no defect: it is kept apart.
+    """
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
         self._found: dict[tuple[str, int, str | None], Finding] = {}
+        self._notes: dict[tuple[str, int, str | None], Finding] = {}
 
     def add(
         self,
@@ -79,22 +83,25 @@ class FindingLog:
         count: int = 1,
         argument: str | None = None,
         index: tuple[int, ...] | None = None,
+        note: bool = False,
     ) -> None:
         """``wave``: row of the chunk."""
-        key = (check, inst.index, argument)
-        if key in self._found:
-            old = self._found[key]
-            self._found[key] = replace(old, occurrences=old.occurrences + count)
+        key, kept = (check, inst.index, argument), self._notes if note else self._found
+        if key in kept:
+            kept[key] = replace(kept[key], occurrences=kept[key].occurrences + count)
             return
-        group = tuple(int(x) for x in w.ident.workgroup[wave])
+        x, y, z = (int(i) for i in w.ident.workgroup[wave])
         source = inst.source or (None, None)
-        self._found[key] = Finding(
-            check, message, self.kernel, group, int(w.ident.wave[wave]), lane, inst.text, inst.line_number,
+        kept[key] = Finding(
+            check, message, self.kernel, (x, y, z), int(w.ident.wave[wave]), lane, inst.text, inst.line_number,
             source[0], source[1], argument, index, count, inst.via,
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self._found)
 
     def all(self) -> tuple[Finding, ...]:
         return tuple(self._found.values())
+
+    def notes(self) -> tuple[Finding, ...]:
+        return tuple(self._notes.values())

@@ -3,45 +3,128 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from .abi import Dim3, hidden_values
+from .checks.race_history import RaceHistory
+from .dispatch import Launch, LaunchResult
 from .errors import AsmError, EmulatorError
-from .launch import LaunchResult, execute, parse_cached
+from .findings import Finding
+from .host_tensors import borrow
+from .launch import kernel_work, parse_cached
 from .machine.options import DEFAULT, MachineOptions
 from .memory.space import AddressSpace, Allocation
-from .program import Kernel
+from .program import Kernel, Program
+from .work import KernelWork
+from .work_queue import Graph, WorkQueue
 
 Workgroups = Iterable[Dim3] | Callable[[str, Dim3], Iterable[Dim3] | None] | None
-#: A by-value argument word below this is no host pointer.
-_LOWEST_POINTER = 1 << 20
 
 
 @dataclass
 class Session:
-    """What ``emulate`` yields. ``launches`` grows by one LaunchResult for each launch, in order."""
+    """What ``emulate`` yields. ``launches`` grows by one LaunchResult for each launch, in the order of the calls.
+
+    host_races: findings of racecheck about fills and copies of streams. queue: what the streams hold.
+    """
 
     arch: str | None = None
     checks: tuple[str, ...] = ()
     space: AddressSpace = field(default_factory=AddressSpace)
     workgroups: Workgroups = None
     declared_clamps: tuple[str, ...] = ()
+    concurrent: bool = False
+    schedule: str = "lockstep"
     options: MachineOptions = DEFAULT
     launches: list[LaunchResult] = field(default_factory=list)
+    host_races: list[Finding] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
+    def __post_init__(self) -> None:
+        self.queue = WorkQueue(self.concurrent, self.schedule)
+        self.history = RaceHistory() if "racecheck" in self.checks else None
+        self._queued: list[KernelWork] = []
+        self._borrowed: list[Allocation] = []
+
     @property
-    def findings(self) -> list[Any]:
-        return [f for launch in self.launches for f in launch.findings]
+    def findings(self) -> list[Finding]:
+        return [f for launch in self.launches for f in launch.findings] + self.host_races
+
+    @property
+    def notes(self) -> list[Finding]:
+        """What is no defect: see :attr:`LaunchResult.notes`."""
+        return [f for launch in self.launches for f in launch.notes]
 
     def chosen(self, kernel: str, grid: Dim3) -> Iterable[Dim3] | None:
         return self.workgroups(kernel, grid) if callable(self.workgroups) else self.workgroups
+
+    def synchronize(self) -> None:
+        """Run everything that is queued and collect the results. Raises what the kernels raise."""
+        with self.lock:
+            try:
+                self.queue.drain()
+            finally:
+                self._collect()
+
+    def _collect(self) -> None:
+        """Results of what has run, in the order of the calls; then memory that was borrowed for it goes back."""
+        for work in self._queued:
+            if work.result is not None and self is not _DEFAULT:
+                self.launches.append(work.result)
+        self._queued = []
+        for allocation in self._borrowed:
+            self.space.remove(allocation)
+        self._borrowed = []
+
+    def replay(self, graph: Graph, stream: int) -> None:
+        """Put a captured graph on a stream."""
+        with self.lock:
+            try:
+                self.queue.replay(graph, stream)
+            finally:
+                if not self.queue.pending:
+                    self._collect()
+
+    # -- launching -----------------------------------------------------------------------------------------------------
+    def submit(
+        self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int, stream: int,
+        tensors: Sequence[Any],
+    ) -> LaunchResult | None:  # fmt: skip
+        """Put a launch on a stream. Returns its result unless it is queued or captured."""
+        owners = list(tensors)
+        made: list[KernelWork] = []
+
+        def make() -> KernelWork:
+            # what a graph replays needs its memory registered again, and alive
+            borrowed = borrow(self.space, kernel, kernarg, owners)
+            owners.extend(a.owner for a in borrowed)
+            self._borrowed += borrowed
+            work = kernel_work(kernel, grid, self.chosen(kernel.name, grid), begin)
+            work.keep = owners
+            made.append(work)
+            self._queued.append(work)
+            return work
+
+        def begin(work: KernelWork) -> Launch:
+            return Launch(
+                program, kernel, grid, block, kernarg, dynamic_lds, self.space, self.checks, self.declared_clamps,
+                history=self.history, order=(work.rank, work.before), stream=work.stream, options=self.options,
+            )  # fmt: skip
+
+        with self.lock:
+            captured = borrow(self.space, kernel, kernarg, owners)
+            owners.extend(a.owner for a in captured)
+            self._borrowed += captured
+            try:
+                self.queue.add(make, stream)
+            finally:
+                if not self.queue.pending:
+                    self._collect()
+        return made[0].result if made else None
 
 
 _DEFAULT = Session()
@@ -60,6 +143,8 @@ def emulate(
     space: AddressSpace | None = None,
     workgroups: Workgroups = None,
     declared_clamps: Sequence[str] = (),
+    schedule: str = "lockstep",
+    concurrent: bool = False,
     **options: Any,
 ) -> Iterator[Session]:
     """Run the launches of the enclosed code (of every thread) under ``checks`` and collect their results.
@@ -67,15 +152,19 @@ def emulate(
     arch: refuse code compiled for another architecture. space: allocations that kernels may touch besides live torch
     tensors whose memory their arguments point into. workgroups: which workgroups run: coordinates, or a function of
     (kernel name, grid); default all. declared_clamps: source places (``file.py:12``, ``file.py``) that rely on the range
-    check of a buffer descriptor; elsewhere an access that it clamps is a finding. options: fields of ``MachineOptions``
-    (completion, memory, lds_dma, xcds, cus_per_xcd).
+    check of a buffer descriptor; elsewhere an access that it clamps is a finding. schedule: which waves run when, see
+    ``schedule.py``. concurrent: launches are queued; at ``synchronize()`` and at the end of the block they run, those of
+    different streams interleaved as the schedule says. Their outputs are there only then.
+    options: fields of ``MachineOptions`` (completion, memory, lds_dma, xcds, cus_per_xcd).
     """
     session = Session(
-        arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps), MachineOptions(**options)
+        arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps), concurrent, schedule,
+        MachineOptions(**options),
     )
     _stack.append(session)
     try:
         yield session
+        session.synchronize()
     finally:
         _stack.remove(session)
 
@@ -89,10 +178,11 @@ def launch_raw(
     dynamic_lds: int = 0,
     stream: int = 0,
     tensors: Sequence[Any] = (),
-) -> LaunchResult:
+) -> LaunchResult | None:
     """A launch as HIP's launch call gives it: ``params[i]`` is the address of the value of the i-th metadata argument.
 
     tensors: live tensors that the caller knows of; others are found among the process' torch tensors by address.
+    Returns None for a launch that is queued (concurrent session) or captured.
     """
     session = current_session()
     program = parse_cached(asm)
@@ -100,19 +190,7 @@ def launch_raw(
     if session.arch is not None and program.arch != session.arch:
         raise EmulatorError(f"{kernel} is compiled for {program.arch}, this session emulates {session.arch}")
     kernarg = _pack(target, params, grid, block, dynamic_lds)
-    with session.lock:
-        borrowed = _borrow(session.space, target, kernarg, tensors)
-        try:
-            result = execute(
-                program, target, grid, block, kernarg, dynamic_lds, session.space, session.checks,
-                session.chosen(kernel, grid), session.declared_clamps, session.options,
-            )  # fmt: skip
-        finally:
-            for allocation in borrowed:
-                session.space.remove(allocation)
-        if session is not _DEFAULT:
-            session.launches.append(result)
-    return result
+    return session.submit(program, target, grid, block, kernarg, dynamic_lds, stream, tensors)
 
 
 def _pack(kernel: Kernel, params: Sequence[int], grid: Dim3, block: Dim3, dynamic_lds: int) -> bytes:
@@ -127,76 +205,3 @@ def _pack(kernel: Kernel, params: Sequence[int], grid: Dim3, block: Dim3, dynami
         if arg.kind.startswith("hidden_"):
             raw[arg.offset : arg.offset + arg.size] = hidden[arg.kind].to_bytes(arg.size, "little")
     return bytes(raw)
-
-
-def _pointers(kernel: Kernel, kernarg: bytes) -> list[tuple[str, int]]:
-    """(argument name, value) of every kernarg word that may be a pointer."""
-    found = []
-    for i, arg in enumerate(kernel.args):
-        if arg.kind.startswith("hidden_"):
-            continue
-        for offset in range(arg.offset, arg.offset + arg.size - 7, 8):
-            value = int.from_bytes(kernarg[offset : offset + 8], "little")
-            if _LOWEST_POINTER <= value < 1 << 47:
-                found.append((arg.name or f"argument {i}", value))
-    return found
-
-
-def _borrow(space: AddressSpace, kernel: Kernel, kernarg: bytes, tensors: Sequence[Any]) -> list[Allocation]:
-    """Register, for one launch, the storages of live tensors that the arguments point into."""
-    added: list[Allocation] = []
-    scanned: list[Any] | None = None
-    for name, pointer in _pointers(kernel, kernarg):
-        known = space.find(pointer)
-        if known is not None:
-            known.name = known.name or name
-            continue
-        owner = _owner(pointer, [*tensors, *_remembered.tensors()])
-        if owner is None:
-            scanned = _live_tensors() if scanned is None else scanned
-            owner = _owner(pointer, scanned)
-            if owner is not None:
-                _remembered.add(owner)
-        if owner is not None:
-            added.append(space.register(owner, name))
-    return added
-
-
-def _owner(pointer: int, tensors: Sequence[Any]) -> Any:
-    """The tensor whose storage holds ``pointer``; one that starts there is preferred."""
-    best = None
-    for tensor in tensors:
-        try:
-            storage = tensor.untyped_storage()
-            base = storage.data_ptr()
-        except (RuntimeError, NotImplementedError):  # meta and fake tensors have no memory
-            continue
-        if base <= pointer < base + storage.nbytes():
-            if tensor.data_ptr() == pointer:
-                return tensor
-            best = best if best is not None else tensor
-    return best
-
-
-def _live_tensors() -> list[Any]:
-    import torch
-
-    return [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor) and o.device.type == "cpu"]
-
-
-class _Remembered:
-    """Weak references to tensors found before: walking every object of the process takes a quarter of a second."""
-
-    def __init__(self) -> None:
-        self.known: list[weakref.ref[Any]] = []
-
-    def tensors(self) -> list[Any]:
-        alive = [(r, t) for r in self.known if (t := r()) is not None]
-        self.known = [r for r, _ in alive]
-        return [t for _, t in alive]
-
-    def add(self, tensor: Any) -> None:
-        self.known.append(weakref.ref(tensor))
-
-
-_remembered = _Remembered()

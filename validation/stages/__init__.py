@@ -20,18 +20,23 @@ STAGES = {
     "compile": "validation.stages.compile",
     "correctness": "validation.stages.correctness",
     "contract": "validation.stages.contract",
+    "cost": "validation.stages.cost",
 }
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a stage needs to plan: ``operation_name`` is how a worker finds the operation again."""
+    """What a stage needs to plan: ``operation_name`` is how a worker finds the operation again.
+
+    At level ``full`` a case runs every workgroup, where by default chosen ones stand for those of a huge call.
+    """
 
     operation: Operation
     operation_name: str
     arch: str
     seed: int
     cover: str = "pairwise"
+    level: str = "default"
 
 
 class Stage(Protocol):

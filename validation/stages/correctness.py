@@ -1,13 +1,14 @@
 """Run each grid case through the public function and compare with the oracle.
 
-A pass needs everything at once: launches observed by the launch layer, every comparison within its bound, no
-checker finding, no guard byte changed. A launch that was expected and not seen is an error: something else than
-the kernel may have produced the right numbers.
+A pass needs everything at once: launches observed by the launch layer, among them those of every path that the case
+was built for, every comparison within its bound, no checker finding, no guard byte changed. A launch that was
+expected and not seen is an error: something else than the kernel may have produced the right numbers.
 """
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from validation.cases import Task, case_seed, fragment
@@ -40,6 +41,7 @@ def _task(request: Request, entry: EntryPoint, case: Case) -> Task:
     case_id = f"{NAME}.{entry.name}.{case.name}"
     seed = case_seed(request.seed, case_id)
     payload = {"op": request.operation_name, "entry": entry.name, "case": case.name, "seed": seed}
+    payload["whole"] = request.level == "full"
     return Task(case_id, NAME, payload, case.why, case.params, seed, entry.timeout_s)
 
 
@@ -63,6 +65,7 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
     case = entry.grid.decode(payload["case"])
     driver = resolve_reference(entry.driver)()
     with context.bench() as bench:
+        bench.whole = payload["whole"]
         try:
             inputs = driver.prepare(case, bench, payload["seed"])
         except SkipCase as skipped:
@@ -77,12 +80,18 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
             return failure | {"launches": session.launches}
         comparisons = driver.check(inputs, outputs)
         evidence = {"comparisons": comparisons, "launches": session.launches, "findings": session.findings}
-        status, reason = judge(evidence, bench.guard_damage(), entry.launches(case.params))
-        return fragment(status, reason, facts={"launch_expected": entry.launches(case.params)}, **evidence)
+        built_for = list(entry.paths(case.params)) if entry.launches(case.params) else []
+        taken = operation.paths_of([launch["kernel"] for launch in session.launches if launch["workgroups_run"]])
+        missing = [path for path in built_for if path not in taken]
+        status, reason = judge(evidence, bench.guard_damage(), entry.launches(case.params), missing)
+        facts = {"launch_expected": entry.launches(case.params), "built_for": built_for, "paths": taken}
+        return fragment(status, reason, facts=facts, **evidence)
 
 
-def judge(evidence: JsonDict, damaged: list[str], launch_expected: bool) -> tuple[str, str]:
-    """Status and reason of a case that ran to its end."""
+def judge(
+    evidence: JsonDict, damaged: list[str], launch_expected: bool, missing_paths: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Status and reason of a case that ran to its end. ``missing_paths``: those it was built for and did not take."""
     findings, comparisons, launches = evidence["findings"], evidence["comparisons"], evidence["launches"]
     failed = [c for c in comparisons if not c["passed"]]
     wrong: list[str] = []
@@ -92,6 +101,9 @@ def judge(evidence: JsonDict, damaged: list[str], launch_expected: bool) -> tupl
         wrong.append(f"{failed[0]['output']}: {failed[0]['message']}")
     if damaged:
         wrong.append(f"guard bytes changed beside {', '.join(damaged)}")
+    if missing_paths and launches:
+        kernels = ", ".join(launch["kernel"] for launch in launches)
+        wrong.append(f"built for {' and '.join(missing_paths)}, which no launch took (launched: {kernels})")
     if launches and not launch_expected:
         wrong.append(f"{_count(launches, 'launch')} observed, none expected")
     if wrong:

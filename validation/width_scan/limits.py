@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 INT32_MAX = 2**31 - 1
@@ -30,7 +31,7 @@ class Role:
     cased: str = ""
 
 
-_OUTER = r"(?:b|z|e|g|bs|batch|head|heads|expert|experts|chunk|split|group|page|block)"
+_OUTER = r"(?:b|z|e|g|batch|head|heads|expert|experts|chunk|split|group|page|block)"
 
 #: Most specific first.
 ROLES: tuple[Role, ...] = (
@@ -38,10 +39,12 @@ ROLES: tuple[Role, ...] = (
          "one batch, head or expert of 16,384 x 16,384 elements"),
     Role("kv head stride", 2**28, 2**24, 1, r"strides?_[kv][a-z]*_?h(?:_in)?",
          "a head-major cache: 1 M tokens x 256 (ROCm/aiter#4579)"),
+    Role("inner stride", 2**16, 4096, 1, r"strides?_\w+_?[knd](?:_in)?",
+         "a row of 65,536: the k, n or d of a weight or of a key and value"),
     Role("stride", 2**18, 4096, 1, r".*strides?(?:_?\w*)?|.*_ld|ld[abcxy]",
          "one row of 262,144 elements: the largest vocabularies in use"),
-    Role("elements", 2**33, 2**31, 1, r".*(?:n_?elem|numel|num_?elem|elements).*|xnumel|n",
-         "8 G elements: 16 GiB of bf16, a twelfth of an MI355X's memory"),
+    Role("elements", 2**33, 2**31, 1, r".*(?:n_?elem|numel|num_?elem|elements).*|xnumel",
+         "8 G elements: 16 GiB of bf16, a twelfth of an MI355X's memory", cased="n"),
     Role("sequence", 2**20, 32768, 1,
          r"(?:max_?|total_?)?(?:seq_?_?len|seqlen|sequence_?len|context_?len|ctx)(?:_?\w*)?|.*_seq_?len|n_?ctx\w*",
          "1 M tokens of context", cased=r"T|TQ|TK|TC|NT|SEQ\w*"),
@@ -53,7 +56,9 @@ ROLES: tuple[Role, ...] = (
          r"|b[a-z]{1,2}|w?gm",
          "1,024 threads a workgroup; larger tiles do not fit registers and LDS"),
     Role("splits", 64, 8, 1, r".*(?:split|n_?xcds?|num_xcd).*|nk|nv|ksplit", "64 parts of a split K or split KV"),
-    Role("experts", 512, 256, 1, r".*experts?.*|e", "512 routed experts"),
+    Role("element size", 8, 2, 1, r".*(?:elem_?bytes|elem_?size|itemsize|element_?size|elem_?pack|vec_?pack|pack).*",
+         "8 bytes an element"),
+    Role("experts", 384, 256, 1, r".*experts?.*|e", "384 routed experts (Kimi K2)"),
     Role("top-k", 16, 8, 1, r".*top_?k.*", "16 experts a token"),
     Role("heads", 128, 32, 1, r".*heads?|h|hq|hkv|hc|n_?head\w*|num_?head\w*|.*_hn?|g", "128 heads"),
     Role("head size", 576, 128, 16, r".*(?:head_?dim|dhead|d_?head|dmodel|head_?size|headdim|rope|kpe|ckv).*",
@@ -69,16 +74,65 @@ DEFAULT_PARAMETER = Role("parameter", 65536, 4096, 1, "", "no name in the table:
 DEFAULT_CONSTANT = Role("constant", 1024, 64, 1, "", "no name in the table, a compile-time value: 1,024")
 LOADED = Role("loaded index", 2**20, 131072, 1, "", "a loaded index names one of at most 1 M rows, slots or pages")
 LOOP = Role("loop", 65536, 1024, 1, "", "65,536 turns of a loop whose length is not known")
-#: Names that end a grid axis: x carries rows, y and z are 16 bits wide (HIP and CUDA grid limits).
+#: Grid axis x carries rows; y and z are 16 bits wide (grid limits of HIP and CUDA), and hold fewer in practice.
 PROGRAM_ID = {
     0: Role("program id", 2**20, 131072, 1, "", "one program a row, 1 M rows"),
-    1: Role("program id", 65535, 256, 1, "", "grid axes y and z end at 65,535"),
+    1: Role("program id", 4096, 256, 1, "", "grid axes y and z carry column blocks, or heads x batch, up to 4,096"),
 }
 THREAD = Role("thread id", 1024, 256, 1, "", "1,024 threads a workgroup")
 POSITION = Role("position", 2**20, 131072, 1, "", "block id x tile: a position along one dimension of at most 1 M")
 FLAT_TOKENS = Role("tokens", 2**20, 131072, 1, "", "batch x sequence length: at most 1 M tokens in all")
 
+#: What the name of a variable that holds a block id or a loaded value says of it.
+INDEX_ROLES: tuple[Role, ...] = (
+    Role("head index", 128, 32, 1, r".*head.*|hid|off_?h\w?|i_h\w?|h_id|pid_h|hkv?_?id|.*_hz?", "128 heads"),
+    Role("expert index", 384, 256, 1, r".*expert.*|eid|off_?e|pid_e|e_id", "384 routed experts (Kimi K2)"),
+    Role("split index", 64, 8, 1, r".*split.*|pid_k|k_?id|.*xcd.*", "64 parts of a split K or split KV"),
+    Role("batch index", 4096, 256, 1, r".*batch.*|bid|off_?[bz]|i_b|pid_[bz]|b_id|.*_idx_b", "4,096 sequences a batch"),
+    Role("group index", 128, 8, 1, r"group\w*|g_?id|off_?g|pid_g", "128 groups of a normalisation"),
+    Role("column block", 1024, 64, 1, r"i_[vkd]|pid_(?:n|d|v|col\w*)|.*col\w*_?bl\w*|bid_n|.*_n_block\w*",
+         "1,024 blocks of 16 columns"),
+    Role("row index", 65535, 4096, 1, r".*row.*|.*token.*|pid_m|i_t|.*seq.*", "grid axes y and z end at 65,535"),
+)
+#: Such a tensor holds one value for 16 or more elements of what it describes: 1 M rows x 1,024 values fit 31 bits.
+SUMMARY_POINTER = re.compile(
+    r"(?:scale|lse|rstd|rrms|mean|amax|amin|delta|bias|zero_?point|softmax|alibi)|^[ab]_?s_?ptrs?$", re.I)
+#: A sum counts where it exceeds the range by half: the limits of its terms are rounded up.
+SUM_MARGIN = 3 * 2**30
+
+_TOKEN_SUFFIX = re.compile(r"(?:m|n|t|l|row|rows|seq\w*|chunk|token\w*)(?:_in)?$")
+_OUTER_SUFFIX = re.compile(rf"_?(?:{_OUTER}|h)(?:_in)?$")
+
 _LOWER = [(re.compile(role.pattern), re.compile(role.cased) if role.cased else None, role) for role in ROLES]
+
+
+_INDEX = [(re.compile(role.pattern), role) for role in INDEX_ROLES]
+
+
+@functools.cache
+def index_role(name: str) -> Role | None:
+    """The row for a variable that holds an index, by its name."""
+    lower = name.lower().strip("_")
+    return next((role for pattern, role in _INDEX if pattern.fullmatch(lower)), None)
+
+
+def parameter_role(name: str, siblings: Iterable[str]) -> Role:
+    """The row for a kernel parameter among the others.
+
+    An outer stride spans a sequence only where the tensor has one: another stride with the same stem for its rows.
+    """
+    role = role_of(name)
+    if role.name not in ("outer stride", "kv head stride"):
+        return role
+    stem = _OUTER_SUFFIX.sub("", name.lower())
+    for other in siblings:
+        low = other.lower()
+        if low != name.lower() and low.startswith(stem) and _TOKEN_SUFFIX.fullmatch(low[len(stem):].strip("_")):
+            return role
+    return _PLAIN_STRIDE
+
+
+_PLAIN_STRIDE = next(role for role in ROLES if role.name == "stride")
 
 
 @functools.cache

@@ -157,8 +157,28 @@ def caps(function: Function) -> dict[str, list[ast.expr]]:
                     if name:
                         found.setdefault(name, []).append(pair[1])
                 left = right
+        _cap_block_ids(function.node, found)
         function.caps = found
     return function.caps
+
+
+def _cap_block_ids(root: ast.AST, found: dict[str, list[ast.expr]]) -> None:
+    """``offs = pid * BLOCK + arange`` below n bounds pid by n // BLOCK."""
+    for name, value in list(_assignments(root)):
+        for bound in found.get(name, ()):
+            for term in _terms(value):
+                if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
+                    block_id, block = term.left, term.right
+                    if isinstance(block_id, ast.Name) and isinstance(block, ast.Name) and block.id.isupper():
+                        quotient = ast.BinOp(bound, ast.FloorDiv(), block)
+                        found.setdefault(block_id.id, []).append(ast.copy_location(quotient, term))
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield node.right
+        node = node.left
+    yield node
 
 
 def _bare(node: ast.expr) -> str:

@@ -82,8 +82,9 @@ def _written(step: Step) -> int:
         # these have the data that goes in and the value that comes back in one operand
         in_place = step.run.kind is Kind.ATOMIC and step.entry.form in ("mubuf", "smem")
         return 0 if in_place else 1
-    explicit = [name for name in step.entry.dst if name not in IMPLICIT]
-    return len(explicit) or (0 if step.control else 1)
+    if step.entry.dst or step.control:
+        return len([name for name in step.entry.dst if name not in IMPLICIT])
+    return 1
 
 
 class WaitCheck:

@@ -42,7 +42,8 @@ for _name in ("s_dcache_inv", "s_dcache_inv_vol"):
 #: No architectural effect on one wave's registers or memory: pacing, priority, prefetch, write-back of the scalar cache
 #: (its stores write through here), instruction cache, tracing.
 for _name in (
-    "s_nop", "s_setprio", "s_icache_inv", "s_dcache_wb", "s_dcache_wb_vol", "s_wakeup", "s_incperflevel", "s_decperflevel", "s_ttracedata", "s_sethalt", "s_code_end",
+    "s_nop", "s_setprio", "s_icache_inv", "s_dcache_wb", "s_dcache_wb_vol", "s_wakeup", "s_incperflevel",
+    "s_decperflevel", "s_ttracedata", "s_sethalt", "s_code_end",
 ):  # fmt: skip
     define(_name, "nop", "", "", _always)
 

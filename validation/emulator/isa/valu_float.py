@@ -41,7 +41,7 @@ def _ldexp(x: Any, exponent: Any, round_mode: int = 0) -> Any:
     return ieee.ldexp(x, exponent, round_mode)
 
 
-# -- arithmetic that rounds by MODE and flushes denormals by MODE ---------------------------------------------------------
+# -- arithmetic that rounds by MODE and flushes denormals by MODE --
 for _t in ("f16", "f32", "f64"):
     _two = f"{_t} {_t}"
     define(f"v_add_{_t}", "valu", _t, _two, _ADD[_t], rounds=True)
@@ -71,7 +71,7 @@ define("v_ldexp_f32", "valu", "f32", "f32 i32", _ldexp, rounds=True)
 define("v_ldexp_f64", "valu", "f64", "f64 i32", _ldexp, rounds=True)
 define("v_ldexp_f16", "valu", "f16", "f16 i16", _ldexp, rounds=True)
 
-# -- one operand --------------------------------------------------------------------------------------------------------
+# -- one operand --
 #: name -> function by type
 _UNARY: dict[str, dict[str, Callable[..., Any]]] = {
     "rcp": {"f16": tr.rcp16, "f32": tr.rcp32, "f64": tr.rcp64},
@@ -98,7 +98,7 @@ define("v_frexp_exp_i32_f32", "valu", "i32", "f32", ieee.frexp_exp, flushes=True
 define("v_frexp_exp_i32_f64", "valu", "i32", "f64", ieee.frexp_exp, flushes=True)
 define("v_frexp_exp_i16_f16", "valu", "i16", "f16", lambda x: ieee.frexp_exp(x).astype(np.int16), flushes=True)
 
-# -- minima, maxima: ``ieee`` hands MODE.IEEE to the function ---------------------------------------------------------------
+# -- minima, maxima: ``ieee`` hands MODE.IEEE to the function --
 for _t in ("f16", "f32", "f64"):
     define(f"v_min_{_t}", "valu", _t, f"{_t} {_t}", ieee.minimum, flushes=True, ieee=True)
     define(f"v_max_{_t}", "valu", _t, f"{_t} {_t}", ieee.maximum, flushes=True, ieee=True)
@@ -108,7 +108,7 @@ for _t in ("f16", "f32"):
 define("v_minimum3_f32", "valu", "f32", "f32 f32 f32", ieee.minimum3, GFX950, flushes=True)
 define("v_maximum3_f32", "valu", "f32", "f32 f32 f32", ieee.maximum3, GFX950, flushes=True)
 
-# -- division helpers -----------------------------------------------------------------------------------------------------
+# -- division helpers --
 for _t in ("f32", "f64"):
     define(f"v_div_scale_{_t}", "valu", f"{_t} m64", f"{_t} {_t} {_t}", division.div_scale)
     define(f"v_div_fmas_{_t}", "valu", _t, f"{_t} {_t} {_t} vccmask", division.div_fmas)

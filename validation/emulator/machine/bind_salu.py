@@ -26,7 +26,7 @@ def _implicit_store(name: str) -> Store:
 def bind_salu(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     """``fn(*sources) -> result`` or a tuple with one value per destination (implicit ones included, in order).
 
-    Options: ``dst_is_source`` - the first destination is read too and passed as first source (s_cmovk, s_addk, s_bitset).
+    Options: ``dst_is_source`` - the first destination is read too and passed as first source (s_cmovk, s_bitset).
     """
     reject_modifiers(inst, frozenset())
     shown = [t for t in (*entry.dst, *entry.src) if t not in IMPLICIT]

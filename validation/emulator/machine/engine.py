@@ -79,6 +79,7 @@ class Chunk:
         self.seen_changes = -1
         self.groups = int(waves.ident.group.max()) + 1
         self.turns = turns
+        self.paused = False
         self.branches = 0
         self.branch_limit = branch_limit
         self.on_wait, self.on_end, self.on_release = (
@@ -88,10 +89,13 @@ class Chunk:
     # -- picking -------------------------------------------------------------------------------------------------------
     def run(self, budget: int | None = None) -> Outcome:
         """Run until every wave has ended, or yield when nothing but polling happens; at most ``budget`` turns."""
-        self.idle = 0
+        if not self.paused:
+            self.idle = 0
+        self.paused = False
         while True:
             if budget is not None:
                 if budget == 0:
+                    self.paused = True
                     return Outcome.PAUSED
                 budget -= 1
             live = self.state == RUN

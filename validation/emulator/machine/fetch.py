@@ -70,8 +70,8 @@ def condition_source(name: str, dtype: type) -> Fetch:
 
 
 def implicit_source(name: str) -> Fetch:
-    """Operands that the text does not show. ``vcc``, ``exec``: uint64 [n]; ``vccmask``: bool [n, 64]; ``scc``: bool [n];
-    ``m0``: uint32 [n]."""
+    """Operands that the text does not show. ``vcc``, ``exec``: uint64 [n]; ``vccmask``: bool [n, 64]; ``scc``:
+    bool [n]; ``m0``: uint32 [n]."""
     table: dict[str, Fetch] = {
         "scc": lambda w: w.scc_get(),
         "vcc": lambda w: w.sget64(VCC),
@@ -116,7 +116,7 @@ def vector_source(
     if not kind.is_float:
         raise AsmError(f"{operand}: {inst.mnemonic} has no float source here", inst.line_number, inst.text)
     sign, uint, dtype = _SIGN[kind.bits], _UINT[kind.bits], kind.dtype
-    clear = uint(~sign) if operand.abs else uint(~uint(0))
+    clear = ~sign if operand.abs else ~uint(0)
     flip = sign if operand.neg else uint(0)
     return lambda w: ((plain(w).view(uint) & clear) ^ flip).view(dtype)
 

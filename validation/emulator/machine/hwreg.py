@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import AsmError, KernelFault, UnsupportedError
 from ..isa.entry import Entry
-from ..memory.access import Kind
+from ..memory.access import Kind, Space
 from ..program.operands import M0, Operand
 from ..program.program import Instruction
 from .fetch import operand_count, reject_modifiers, scalar_source, scalar_store
@@ -20,7 +20,6 @@ from .waves import BindContext, FloatMode, Waves
 #: id -> name (LLVM AMDGPU, SIDefines.h "Hwreg"; CDNA3 ISA "Hardware registers").
 HWREG_NAMES = {"HW_REG_MODE": 1, "HW_REG_STATUS": 2, "HW_REG_TRAPSTS": 3, "HW_REG_HW_ID": 4, "HW_REG_XCC_ID": 20}
 MODE, TRAPSTS, HW_ID, XCC_ID = 1, 3, 4, 20
-XCDS = 8
 #: Ticks that the clock moves between two reads: the emulator has no time, only order.
 CLOCK_STEP = 64
 
@@ -93,7 +92,7 @@ def bind_getreg(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         if number == MODE:
             value = mode_bits(w.mode)
         elif number == XCC_ID:
-            value = (w.ident.linear if w.sel is None else w.ident.linear[w.sel]) % XCDS
+            value = (w.ident.linear if w.sel is None else w.ident.linear[w.sel]) % w.port.spaces[Space.GLOBAL].xcds
         field = (np.asarray(value, np.int64) >> offset) & ((1 << size) - 1)
         store(w, np.broadcast_to(field.astype(np.uint32), (w.n,)))
 

@@ -13,7 +13,8 @@ Rules (CDNA3 ISA, "S_WAITCNT" and "Data dependency resolution"; LLVM SIInsertWai
 *Inferred*: with ``latest`` a load samples memory and writes its registers when a wait, a full counter or the wave's end
 retires it; stores, LDS operations and atomics take effect then. Operations of one queue of one wave keep their order. A
 vector-memory atomic that returns a value is how waves publish: it takes effect when issued, before older operations
-of its wave on other addresses, and only its result is late. What is outstanding in a chunk that merely polls takes
+of its wave on other addresses, and only its result is late. Loads sample before stores of other addresses that retire
+at the same moment. What is outstanding in a chunk that merely polls takes
 effect when the chunk yields: late is not never.
 """
 
@@ -59,7 +60,7 @@ class Pending:
 
     waves: rows of the chunk that issued it, k of them; slot [W]: their position in the arrays of ``request``, ``em`` and
     ``words``. order [W]: number of the operation among the ordered ones of its counter. waiting[counter] [W]: not yet
-    retired there. undone [W]: no effect yet. span: lowest and highest global byte of each of the k waves.
+    retired there. undone [W]: no effect yet. span: see :func:`_span`, for the k waves.
     """
 
     traits: Traits
@@ -72,7 +73,7 @@ class Pending:
     em: NDArray[np.bool_]
     request: Request | None = None
     words: Words | None = None
-    span: tuple[Any, Any] | None = None
+    span: tuple[Space, Any, Any] | None = None
 
     def is_waiting(self) -> NDArray[np.bool_]:
         first, *rest = self.waiting.values()
@@ -132,7 +133,7 @@ class InFlight:
             return
         request = (operation.issue(w) if request is None else request).detached(w.n)
         pending = self._append(traits, request, True)
-        if operation.kind is Kind.ATOMIC and operation.put is not None and pending.span is not None:
+        if operation.kind is Kind.ATOMIC and operation.put is not None and pending.span and pending.span[0] is Space.GLOBAL:
             self._overtake(pending)
 
     def _append(self, traits: Traits, request: Request | None, late: bool) -> Pending:
@@ -151,7 +152,7 @@ class InFlight:
         waiting = {counter: here.copy() for counter in traits.counters}
         em = w.em.copy() if request is not None else w.em
         pending = Pending(traits, self.seq, waves, slot, order, waiting, here & late, em, request)
-        if late and request is not None and VM in traits.counters:
+        if late and request is not None:
             pending.span = _span(request)
         for counter in traits.counters:
             self.queues[counter].append(pending)
@@ -187,7 +188,7 @@ class InFlight:
         if not queue:
             return
         limit = self.issued[counter] - left
-        finished = False
+        batch: list[tuple[Pending, NDArray[np.bool_]]] = []
         for pending in queue:
             if left and not pending.traits.ordered:
                 continue
@@ -195,10 +196,25 @@ class InFlight:
             if pending.traits.ordered:
                 due &= pending.order <= limit
             if due.any():
-                self._retire(pending, counter, due)
-                finished = finished or not pending.waiting[counter].any()
+                batch.append((pending, due))
+        if self.latest and len(batch) > 1:
+            self._sample_early(batch)
+        finished = False
+        for pending, due in batch:
+            self._retire(pending, counter, due)
+            finished = finished or not pending.waiting[counter].any()
         if finished:
             self.queues[counter] = [p for p in queue if p.waiting[counter].any()]
+
+    def _sample_early(self, batch: list[tuple[Pending, NDArray[np.bool_]]]) -> None:
+        """Loads go before stores that retire at the same moment, except before their own wave's to the same bytes: what
+        other waves store without a wait must not become visible because the emulator steps waves together."""
+        stores: list[tuple[Pending, NDArray[np.bool_]]] = []
+        for pending, due in batch:
+            if pending.traits.operation.kind is not Kind.LOAD or pending.traits.into_lds:
+                stores.append((pending, due & pending.undone))
+            elif stores and pending.span is not None and not any(_overlap(pending, p, due & d) for p, d in stores):
+                self._perform(pending, due, None)
 
     def _retire(self, pending: Pending, counter: str, due: NDArray[np.bool_]) -> None:
         traits = pending.traits
@@ -271,19 +287,12 @@ class InFlight:
 
     def _overtake(self, atomic: Pending) -> None:
         """Perform a returning atomic now; older operations of its wave on the same bytes go first."""
-        here, least = self.selected(), None
-        low, high = atomic.span or (None, None)
+        here, last = self.selected(), 0
         for older in self.queues[VM]:
-            if older is atomic or older.span is None or not older.undone.any():
-                continue
-            both = np.flatnonzero(older.undone & here)
-            mine, theirs = atomic.slot[both], older.slot[both]
-            if ((older.span[0][theirs] <= high[mine]) & (low[mine] <= older.span[1][theirs])).any():
-                least = older.seq
-        if least is not None:
-            before = [p for p in self.queues[VM] if p.seq <= least]
-            for older in before:
-                self._perform(older, here & older.undone, None)
+            if older is not atomic and _overlap(atomic, older, older.undone & here):
+                last = older.seq
+        for older in [p for p in self.queues[VM] if p.seq <= last]:
+            self._perform(older, here & older.undone, None)
         self._perform(atomic, here, None)
 
     def settle(self) -> None:
@@ -293,13 +302,27 @@ class InFlight:
             self._perform(everything[seq], everything[seq].undone, None)
 
 
-def _span(request: Request) -> tuple[Any, Any] | None:
-    """Lowest and highest global byte of each wave, or None when the request reaches other spaces too."""
-    if not request.pieces or any(p.access.space is not Space.GLOBAL for p in request.pieces):
+def _span(request: Request) -> tuple[Space, Any, Any] | None:
+    """The space, and lowest and highest byte of each wave; None for no space or several."""
+    spaces = {p.access.space for p in request.pieces}
+    if len(spaces) != 1:
         return None
-    lows = [np.where(p.access.mask, p.access.address, _FAR).min(axis=1) for p in request.pieces]
-    highs = [np.where(p.access.mask, p.access.address + p.access.nbytes - 1, -1).max(axis=1) for p in request.pieces]
-    return np.minimum.reduce(lows), np.maximum.reduce(highs)
+    where = [(p.access.address.astype(np.int64), p.access.mask, p.access.nbytes) for p in request.pieces]
+    lows = [np.where(mask, address, _FAR).min(axis=1) for address, mask, _ in where]
+    highs = [np.where(mask, address + nbytes - 1, -1).max(axis=1) for address, mask, nbytes in where]
+    return spaces.pop(), np.minimum.reduce(lows), np.maximum.reduce(highs)
+
+
+def _overlap(a: Pending, b: Pending, waves: NDArray[np.bool_]) -> bool:
+    """May the two touch the same bytes in any of these waves? Ranges are compared; without one, they may."""
+    both = np.flatnonzero(waves)
+    if not len(both) or not a.request or not b.request or not (a.request.pieces and b.request.pieces):
+        return False
+    if a.span is None or b.span is None:
+        return True
+    (first, low, high), (second, start, end) = a.span, b.span
+    mine, theirs = a.slot[both], b.slot[both]
+    return first is second and bool(((start[theirs] <= high[mine]) & (low[mine] <= end[theirs])).any())
 
 
 # -- instrumenting steps ------------------------------------------------------------------------------------------------

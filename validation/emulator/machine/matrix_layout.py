@@ -120,9 +120,7 @@ def accumulator_to_registers(d: NDArray[Any], wide: bool = False) -> list[NDArra
     return [split[:, b, q, :, r, :].reshape(n, 64) for b in range(blocks) for q in range(quads) for r in range(4)]
 
 
-def registers_to_accumulator(
-    registers: list[NDArray[Any]], size: int, blocks: int, wide: bool = False
-) -> NDArray[Any]:
+def registers_to_accumulator(registers: list[NDArray[Any]], size: int, blocks: int, wide: bool = False) -> NDArray[Any]:
     """Inverse of ``accumulator_to_registers``."""
     n, dtype = registers[0].shape[0], registers[0].dtype
     d = np.empty((n, blocks, size, size), dtype)

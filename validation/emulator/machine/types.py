@@ -69,11 +69,11 @@ def constant_bits(operand: Operand, kind: ValueType) -> int:
         if kind.bits == 64 and number > 0x7FFFFFFF and kind.signed and number <= 0xFFFFFFFF:
             return (number - (1 << 32)) & mask
         return number & mask
-    number = float(value)
+    real = float(value)
     if kind.bits == 64:
-        return struct.unpack("<Q", struct.pack("<d", number))[0]
+        return struct.unpack("<Q", struct.pack("<d", real))[0]
     if kind.name == "f16":
-        return int(np.float16(number).view(np.uint16))
+        return int(np.float16(real).view(np.uint16))
     if kind.name == "bf16":
-        return struct.unpack("<I", struct.pack("<f", number))[0] >> 16
-    return struct.unpack("<I", struct.pack("<f", number))[0]
+        return struct.unpack("<I", struct.pack("<f", real))[0] >> 16
+    return struct.unpack("<I", struct.pack("<f", real))[0]

@@ -68,8 +68,8 @@ class Waves:
     """
 
     __slots__ = (
-        "S", "S64", "V", "VF", "_em_bits", "_em_bits_of", "agpr_base", "count", "em", "exec_mask", "extra", "full", "ident", "in_flight", "mode", "n", "pc",
-        "port", "scc", "sel",
+        "S", "S64", "V", "VF", "_em_bits", "_em_bits_of", "agpr_base", "count", "em", "exec_mask", "extra", "full",
+        "ident", "in_flight", "mode", "n", "pc", "port", "scc", "sel",
     )  # fmt: skip
 
     def __init__(self, ident: Identity, vgprs: int, agprs: int, mode: FloatMode, port: MemoryPort) -> None:
@@ -110,7 +110,7 @@ class Waves:
         self._em_bits_of = None
 
     def em_bits(self) -> NDArray[np.uint32]:
-        """The exec mask as all-ones or zero words [n, 64]: ``np.copyto(where=)`` takes ten times as long on patchy masks."""
+        """The exec mask as all-ones or zero words [n, 64]: ``np.copyto(where=)`` is ten times slower on patchy masks."""
         if self._em_bits_of is not self.em:
             self._em_bits_of = self.em
             self._em_bits = np.negative(self.em.view(np.int8), dtype=np.int32, casting="unsafe").view(np.uint32)

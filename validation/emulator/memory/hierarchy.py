@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,10 @@ class MemoryPort:
         for observer in self.observers:
             observer.observe(self, w, access)
         offset, mask, everywhere = memory.resolve(self, w, access)
-        words: Words = memory.views.read(offset, access.nbytes, self._alignment(w, access, offset, mask))
+        low = self._alignment(w, access, offset, mask)
+        if memory.caches is not None:
+            return cast(Words, memory.caches.read(memory, w, access, offset + memory.base, mask))
+        words: Words = memory.views.read(offset, access.nbytes, low)
         if not everywhere and mask is not w.em:
             words = [np.where(mask, word, np.uint32(0)) for word in words]
         return words
@@ -66,7 +69,9 @@ class MemoryPort:
         low = self._alignment(w, access, offset, mask)
         shape = access.address.shape
         whole = [word if word.shape == shape else np.broadcast_to(word, shape) for word in words]
-        if everywhere:
+        if memory.caches is not None:
+            memory.caches.write(memory, w, access, offset + memory.base, mask, [word[mask] for word in whole])
+        elif everywhere:
             memory.views.write(offset.reshape(-1), access.nbytes, [word.reshape(-1) for word in whole], low)
         else:
             memory.views.write(offset[mask], access.nbytes, [word[mask] for word in whole], low)
@@ -87,6 +92,8 @@ class MemoryPort:
         result = np.zeros(offset.shape, op.dtype)
         if not mask.any():
             return result
+        if memory.caches is not None:
+            memory.caches.before_atomic(memory, w, access, offset + memory.base, mask)
         flat = offset[mask]
         values = [np.broadcast_to(x, offset.shape)[mask] for x in operands]
         words = memory.views.read(flat, access.nbytes, low)
@@ -98,16 +105,21 @@ class MemoryPort:
             self.changes += 1
         packed = np.ascontiguousarray(after).view(np.uint32).reshape(len(lanes), access.nbytes // 4)
         memory.views.write(flat[lanes], access.nbytes, list(packed.T), low)
+        if memory.caches is not None:
+            memory.caches.after_atomic(memory, w, access, offset + memory.base, mask)
         if old is not None:
             result[mask] = old
         return result
 
     def maintain(self, w: Waves, what: Maintenance, cache: CacheBits, inst: Instruction) -> None:
-        """A cache write-back or invalidation of the selected waves. Flat memory has no caches; observers see it."""
+        """A cache write-back or invalidation of the selected waves; flat memory has no caches. Observers see it."""
         for observer in self.observers:
             hook = getattr(observer, "maintain", None)
             if hook is not None:
                 hook(self, w, what, cache, inst)
+        memory = self.spaces[Space.GLOBAL]
+        if memory.caches is not None:
+            memory.caches.maintain(memory, w, what, cache)
 
     def _alignment(self, w: Waves, access: Access, offset: NDArray[np.int64], mask: NDArray[np.bool_]) -> int:
         """Address bits below the access size; a finding where the instruction wants them to be 0."""

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+    from .weak import Caches
+
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 #: Unregistered bytes on both sides of what ``empty`` hands out: an overrun must not reach a neighbour.
 GUARD_BYTES = 1 << 16
@@ -73,6 +75,14 @@ class AddressSpace:
         self._allocations: list[Allocation] = []
         self._freed: list[Allocation] = []
         self.version = 0
+        self._devices: dict[tuple[int, int], Caches] = {}
+
+    def device(self, xcds: int, cus: int) -> Caches:
+        """The caches of a device of this shape, which all launches over this space share."""
+        from .weak import Caches
+
+        with self._lock:
+            return self._devices.setdefault((xcds, cus), Caches(xcds, cus))
 
     # -- making and registering ------------------------------------------------------------------------------------
     def empty(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..machine.options import XCDS, MachineOptions
 from .access import Access
 from .space import AddressSpace
 from .views import TypedViews, Words
@@ -18,6 +19,7 @@ from .views import TypedViews, Words
 if TYPE_CHECKING:
     from ..machine.waves import Waves
     from .hierarchy import MemoryPort
+    from .weak import Caches
 
 __all__ = ["BankedMemory", "GlobalMemory", "Memory", "Resolved", "Words"]
 
@@ -26,16 +28,21 @@ Resolved = tuple[NDArray[np.int64], NDArray[np.bool_], bool]
 
 
 class GlobalMemory:
-    """Host memory at its own addresses, restricted to the allocations of an :class:`AddressSpace`."""
+    """Host memory at its own addresses, restricted to the allocations of an :class:`AddressSpace`.
 
-    def __init__(self, space: AddressSpace) -> None:
-        self.space = space
+    caches: what stands between waves and memory; None for flat memory.
+    """
+
+    def __init__(self, space: AddressSpace, caches: Caches | None = None) -> None:
+        self.space, self.caches = space, caches
+        self.xcds = XCDS
         self._version = -1
         self.base = 0
         self.starts = self.ends = np.zeros(0, np.int64)
         self.views = TypedViews(np.zeros(16, np.uint8))
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Follow changes of the address space."""
         if self._version == self.space.version:
             return
         allocations = self.space.allocations
@@ -53,7 +60,7 @@ class GlobalMemory:
 
     def resolve(self, port: MemoryPort, w: Waves, access: Access) -> Resolved:
         """Faults are reported; lanes that do not take part get an offset that is safe to read."""
-        self._refresh()
+        self.refresh()
         address, mask = access.address, access.mask
         if self._within_one(address, access.nbytes):
             return address - self.base, mask, access.everywhere
@@ -73,6 +80,24 @@ class GlobalMemory:
             offset = np.where(mask, offset, offset[mask][0])
         return offset, mask, everywhere
 
+    def end(self) -> None:
+        """The kernel has ended: release."""
+        if self.caches is not None:
+            self.caches.end(self)
+
+    def line(self, start: int, count: int) -> NDArray[np.uint8]:
+        """``count`` bytes from ``start``; 0 where no allocation is."""
+        self.refresh()
+        raw = self.views.by_width[1]
+        holder = self.space.find(start)
+        if holder is not None and start + count <= holder.end:
+            return raw[start - self.base : start + count - self.base]
+        content = np.zeros(count, np.uint8)
+        for i in np.flatnonzero((self.starts < start + count) & (self.ends > start)):
+            low, high = max(start, int(self.starts[i])), min(start + count, int(self.ends[i]))
+            content[low - start : high - start] = raw[low - self.base : high - self.base]
+        return content
+
     def _within_one(self, address: NDArray[np.int64], nbytes: int) -> bool:
         """Do all these addresses lie in one allocation? (The usual case, and cheap to see.)"""
         first = self.space.find(int(address.min()))
@@ -85,12 +110,23 @@ class GlobalMemory:
         return (slot < 0) | (address > self.ends[np.maximum(slot, 0)] - nbytes)
 
 
+def make_global_memory(space: AddressSpace, options: MachineOptions, arch: str) -> GlobalMemory:
+    """Memory of one kernel that begins now."""
+    memory = GlobalMemory(space, space.device(options.xcds, options.cus(arch)) if options.memory == "weak" else None)
+    memory.xcds = options.xcds
+    if memory.caches is not None:
+        memory.caches.begin()
+    return memory
+
+
 class BankedMemory:
     """LDS of the chunk's workgroups, or scratch of its lanes: banks of equal size, one after the other.
 
     ``bank``: int64 array that broadcasts to [waves, 64] and says which bank a lane uses. Every bank starts at a
     multiple of 16 bytes.
     """
+
+    caches: None = None
 
     def __init__(self, banks: int, size: int, bank: NDArray[np.int64]) -> None:
         self.size = size

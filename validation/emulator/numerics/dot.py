@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 _F64_BITS = 53
 #: Exponent of operands that hold NaN or infinity: wider than any exact sum.
-_WILD = 1 << 20
+_WILD = 2.0**20
 _NONE = np.arange(0)
 
 
@@ -31,7 +31,8 @@ _NONE = np.arange(0)
 class Exponents:
     """How far the exponents of n matrices reach, read off the codes of their elements' magnitudes.
 
-    A reach is the exponent of the largest value minus that of the last significand bit of the smallest one but zero.
+    A reach is the binary logarithm of the largest value, rounded up a little, minus the exponent of the last
+    significand bit of the smallest one but zero.
 
     codes: unsigned [x, n, m]; mantissa_bits: width of their lowest field; infinity: codes from here on are no numbers.
     blocks: the last axis holds that many matrices one after the other. scale: biased exponents [n, lanes] that are
@@ -43,30 +44,32 @@ class Exponents:
     infinity: int
     blocks: int = 1
     scale: NDArray[np.uint8] | None = None
-    _each: NDArray[np.int64] | None = None
+    _each: NDArray[np.float64] | None = None
 
-    def overall(self) -> int:
+    def _reach(self, high: Any, low: Any) -> Any:
+        """For float64 codes. A code over 2**mantissa_bits is exponent + fraction, at most 0.0861 below log2."""
+        one = float(1 << self.mantissa_bits)
+        return np.maximum(high / one, 1.0) + 0.0861 - np.maximum(np.floor(low / one), 1.0) + self.mantissa_bits
+
+    def overall(self) -> float:
         """Reach of all matrices together, no less than that of any of them."""
         high = int(self.codes.max())
         low = -int(np.negative(self.codes).max()) & (1 << 8 * self.codes.itemsize) - 1  # wraps, so zeros do not count
-        reach = max(high >> self.mantissa_bits, 1) - max(low >> self.mantissa_bits, 1) + self.mantissa_bits
-        if high >= self.infinity:
+        top, bottom = (int(self.scale.max()), int(self.scale.min())) if self.scale is not None else (0, 0)
+        if high >= self.infinity or top == 255:
             return _WILD
-        if self.scale is None:
-            return reach
-        top = int(self.scale.max())
-        return _WILD if top == 255 else reach + top - int(self.scale.min())
+        return float(self._reach(high, low)) + top - bottom
 
-    def each(self) -> NDArray[np.int64]:
+    def each(self) -> NDArray[np.float64]:
         """Reach of each matrix, [n * blocks]."""
         if self._each is None:
-            codes, bits = self.codes, self.mantissa_bits
+            codes = self.codes
             both = np.stack([codes, np.negative(codes)])
             largest = both.max(axis=1).reshape(2, codes.shape[1] * self.blocks, -1).max(axis=2)
-            high, low = largest[0].astype(np.int64), np.negative(largest[1]).astype(np.int64)
-            reach = np.maximum(high >> bits, 1) - np.maximum(low >> bits, 1) + bits
+            high, low = largest[0].astype(np.float64), np.negative(largest[1]).astype(np.float64)
+            reach = self._reach(high, low)
             if self.scale is not None:
-                top = self.scale.max(axis=1).astype(np.int64)
+                top = self.scale.max(axis=1).astype(np.float64)
                 reach += np.where(top == 255, _WILD, top - self.scale.min(axis=1))
             reach[high >= self.infinity] = _WILD
             self._each = reach
@@ -83,7 +86,7 @@ class Fragment:
 
     values: F64
     exponents: Exponents | None
-    reach: int
+    reach: float
     ascending: NDArray[np.intp] | None = None
 
     def in_order(self, at: NDArray[np.intp]) -> F64:
@@ -93,7 +96,7 @@ class Fragment:
 
 def doubtful(a: Fragment, b: Fragment) -> NDArray[np.intp]:
     """The matrices whose product's bits may depend on the order of adding."""
-    bits = _F64_BITS - 2 - (a.values.shape[1] - 1).bit_length()
+    bits = _F64_BITS - (a.values.shape[1] - 1).bit_length()
     if a.reach + b.reach <= bits or a.exponents is None or b.exponents is None:
         return _NONE
     return np.flatnonzero(a.exponents.each() + b.exponents.each() > bits)

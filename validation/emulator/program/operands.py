@@ -127,7 +127,9 @@ def parse_operand(text: str) -> Operand | None:
     for word in ("neg", "abs", "sext"):
         if text.startswith(word + "(") and text.endswith(")"):
             inner = parse_operand(text[len(word) + 1 : -1])
-            return replace(inner, **{word: True}) if inner else None
+            if inner is None:
+                return None
+            return replace(inner, neg=word == "neg" or inner.neg, abs=word == "abs" or inner.abs, sext=word == "sext")
     if text.startswith("-") and not _INT.fullmatch(text) and not _FLOAT.fullmatch(text):
         inner = parse_operand(text[1:])
         return replace(inner, neg=True) if inner else None

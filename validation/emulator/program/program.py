@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ..errors import AsmError, UnsupportedError
+from .expressions import ExpressionError, evaluate
 from .lexer import lex, strip_comment
 from .operands import Operand, parse_operand
 
@@ -133,7 +134,8 @@ class _Parser:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.descriptors: dict[str, dict[str, int]] = {}
-        self.constants: dict[str, int] = {}
+        self.symbols: dict[str, str] = {}
+        self.symbolic: list[tuple[dict[str, int], str, str, int]] = []
         self.files: dict[int, str] = {}
         self.source: tuple[str, int] | None = None
         self.via: str | None = None
@@ -182,7 +184,7 @@ class _Parser:
 
     def directive(self, word: str, rest: str, number: int, line: str) -> None:
         if self.descriptor is not None and word.startswith(".amdhsa_"):
-            self.descriptor[word.removeprefix(".amdhsa_")] = self.constant(rest)
+            self.field(self.descriptor, word.removeprefix(".amdhsa_"), rest, number)
         elif word == ".amdhsa_kernel":
             self.descriptor = self.descriptors.setdefault(rest.strip('"'), {})
         elif word == ".end_amdhsa_kernel":
@@ -205,7 +207,7 @@ class _Parser:
             self.via = via or None
         elif word == ".set":
             name, _, value = rest.partition(",")
-            self.constants[name.strip()] = self.constant(value)
+            self.symbols[name.strip()] = value.strip()
         elif word == ".amdgpu_lds":
             self.lds(rest)
         elif word in _DATA or word in (".zero", ".fill", ".ascii", ".asciz", ".p2align", ".space", ".skip"):
@@ -263,13 +265,30 @@ class _Parser:
                     value = 0
                 content.extend((value & ((1 << (8 * size)) - 1)).to_bytes(size, "little"))
 
-    def constant(self, text: str) -> int:
-        """An integer directive value; symbolic expressions that only the linker needs read as 0."""
-        text = text.strip()
+    def field(self, descriptor: dict[str, int], name: str, text: str, number: int) -> None:
+        """A descriptor field: now if a number, else when all symbols are known (callees follow their caller)."""
         try:
-            return int(text, 0)
+            descriptor[name] = int(text, 0)
         except ValueError:
-            return self.constants.get(text, 0)
+            self.symbolic.append((descriptor, name, text, number))
+
+    def resolve(self) -> None:
+        """Descriptor fields given as expressions, and other names of labels."""
+        for name, text in self.symbols.items():
+            if text in self.labels:
+                self.labels[name] = self.labels[text]
+        for descriptor, name, text, number in self.symbolic:
+            try:
+                descriptor[name] = evaluate(text, self.symbols)
+            except ExpressionError as error:
+                raise AsmError(f"cannot evaluate: {error}", number, f".amdhsa_{name} {text}") from error
+
+    def number_of(self, operand: Operand) -> Operand:
+        """A symbol that stands for a number, as that number; a label as it is."""
+        try:
+            return Operand("int", value=evaluate(operand.name, self.symbols))
+        except ExpressionError:  # another name of a label, or a symbol that the linker sets
+            return operand
 
     def instruction(self, line: str, number: int) -> None:
         mnemonic, operand_texts, modifiers = lex(line, number)
@@ -284,9 +303,8 @@ class _Parser:
             operand = parse_operand(text)
             if operand is None:
                 raise AsmError(f"cannot read operand {text!r}", number, line)
-            if operand.kind == "label" and operand.name in self.constants:
-                operand = Operand("int", value=self.constants[operand.name])
-            operands.append(operand)
+            known = operand.kind == "label" and operand.name in self.symbols
+            operands.append(self.number_of(operand) if known else operand)
         self.instructions.append(
             Instruction(
                 name, encoding, tuple(operands), modifiers, line.strip(), number, self.source,
@@ -295,6 +313,7 @@ class _Parser:
         )  # fmt: skip
 
     def finish(self) -> Program:
+        self.resolve()
         meta = {k.get(".name", ""): k for k in self.metadata.get("amdhsa.kernels", [])}
         if not self.arch and self.metadata.get("amdhsa.target"):
             self.arch = self.arch_of(self.metadata["amdhsa.target"], 0, "")

@@ -1,0 +1,251 @@
+"""Happens-before among the waves of a chunk, and across chunks through atomics (vector clocks, made only on demand).
+
+What orders two accesses (AMDGPUUsage, "Memory Model GFX942", threadgroup split mode off; CDNA3 ISA, "Data dependency
+resolution"):
+
+* LDS, one workgroup: the earlier one was waited for (lgkmcnt; vmcnt for loads into LDS) before an s_barrier.
+* Global memory, one workgroup: an s_barrier. The waves share the L1 and their vector memory operations go through it in
+  order, so no wait is needed (that is why LLVM's workgroup release has lgkmcnt only). *Inferred* from that.
+* Global memory, other workgroups: the earlier one was waited for with vmcnt, by its own wave, before the wave (or after a
+  barrier another wave of the workgroup) did an atomic, or a store with scope bits, whose value the later wave has read
+  and waited for. A write must also have been available: written with sc1, by an atomic, or before a waited buffer_wbl2
+  sc1. And a plain load of it must come after a buffer_inv sc1, of its own wave or, with a barrier between, of its
+  workgroup (one CU, one L1).
+
+Waiting for N of vmcnt retires all but the N youngest; of lgkmcnt the same for LDS operations, and scalar loads at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine.waves import Identity
+from .race_history import RaceHistory
+
+Array = NDArray[np.int64]
+#: Operations that a counter can hold, as ring sizes.
+VM_RING, LDS_RING = 64, 16
+
+
+class Reach(NamedTuple):
+    """How far a wave's accesses are known, as access ids: issued (good within its workgroup), waited for (vector memory,
+    LDS), available to the agent, and its latest atomic."""
+
+    issued: int = 0
+    done: int = 0
+    lds: int = 0
+    available: int = 0
+    atomic: int = 0
+
+    def join(self, other: Reach) -> Reach:
+        return Reach(*(max(a, b) for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Reach()
+
+
+@dataclass(frozen=True, slots=True)
+class Covers:
+    """Per wave [W]: ids that the last barrier of its workgroup ordered. Never changed once made."""
+
+    issued: Array
+    done: Array
+    lds: Array
+    scalar: Array
+
+
+@dataclass(slots=True)
+class Node:
+    """What a wave knew when it released (or a join of such, with ``covers`` None). parents: earlier nodes."""
+
+    parents: tuple[int, ...]
+    base: int = 0
+    row: int = 0
+    own: Reach = NOTHING
+    covers: Covers | None = None
+    available: Array | None = None
+    same_group: slice = field(default_factory=lambda: slice(0, 0))
+    memo: dict[int, Reach] = field(default_factory=dict)
+
+    def direct(self, wave: int) -> Reach:
+        """What it says by itself of a wave (unique number)."""
+        row = wave - self.base
+        if self.covers is None or self.available is None or not self.same_group.start <= row < self.same_group.stop:
+            return NOTHING
+        c = self.covers
+        reach = Reach(int(c.issued[row]), int(c.done[row]), int(c.lds[row]), int(self.available[row]), 0)
+        return reach.join(self.own) if row == self.row else reach
+
+
+def reach(history: RaceHistory, start: int, wave: int) -> Reach:
+    """Join over a node and all its ancestors."""
+    nodes: list[Node] = history.nodes
+    if start == 0:
+        return NOTHING
+    stack = [start]
+    while stack:
+        node = nodes[stack[-1]]
+        if wave in node.memo:
+            stack.pop()
+            continue
+        missing = [p for p in node.parents if wave not in nodes[p].memo]
+        if missing:
+            stack += missing
+            continue
+        total = node.direct(wave)
+        for p in node.parents:
+            total = total.join(nodes[p].memo[wave])
+        node.memo[wave] = total
+        stack.pop()
+    return nodes[start].memo[wave]
+
+
+class WaveOrder:
+    """Counters, barriers and knowledge of the waves of one chunk. Arrays are [W]; ids are access ids."""
+
+    def __init__(self, history: RaceHistory, ident: Identity, base: int) -> None:
+        self.history, self.ident, self.base = history, ident, base
+        count = self.count = len(ident.wave)
+        self.per = int(ident.wave.max()) + 1
+        self.last = np.zeros(count, np.int64)
+        self.vm, self.vm_ring = np.zeros(count, np.int64), np.zeros((count, VM_RING), np.int64)
+        self.lds, self.lds_ring = np.zeros(count, np.int64), np.zeros((count, LDS_RING), np.int64)
+        self.done_vm, self.done_lds, self.done_scalar = (np.zeros(count, np.int64) for _ in range(3))
+        self.last_lds, self.last_dma, self.last_scalar = (np.zeros(count, np.int64) for _ in range(3))
+        self.written_back = np.zeros(count, np.int64)
+        self.write_back_covers: dict[int, Covers] = {}
+        self.covers = Covers(*(np.zeros(count, np.int64) for _ in range(4)))
+        self.available = np.zeros(count, np.int64)
+        #: LDS accesses with ids up to this are ordered before the workgroup's next ones
+        self.lds_floor = np.zeros(count, np.int64)
+        self.know, self.know_loads = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.acquiring: dict[int, list[tuple[bool, int, tuple[int, ...]]]] = {}
+
+    # -- issue and waits -----------------------------------------------------------------------------------------------
+    def issued(self, rows: Any, ids: Array, vm: bool, lds: bool, scalar: bool, dma: bool) -> None:
+        """Waves ``rows`` issue an operation that these counters count."""
+        self.last[rows] = ids
+        if vm:
+            self.vm[rows] += 1
+            self.vm_ring[rows, (self.vm[rows] - 1) % VM_RING] = ids
+        if lds:
+            self.lds[rows] += 1
+            self.lds_ring[rows, (self.lds[rows] - 1) % LDS_RING] = ids
+            self.last_lds[rows] = ids
+        if scalar:
+            self.last_scalar[rows] = ids
+        if dma:
+            self.last_dma[rows] = ids
+
+    def waited(self, rows: Any, counters: dict[str, int]) -> None:
+        if (left := counters.get("vmcnt")) is not None:
+            self._retire(rows, left, self.vm, self.vm_ring, self.done_vm, VM_RING)
+            if self.write_back_covers:
+                self._write_back_done(rows)
+        if (left := counters.get("lgkmcnt")) is not None:
+            self._retire(rows, left, self.lds, self.lds_ring, self.done_lds, LDS_RING)
+            if left == 0:
+                self.done_scalar[rows] = self.last_scalar[rows]
+        if self.acquiring:
+            self._acquire(rows)
+
+    @staticmethod
+    def _retire(rows: Any, left: int, count: Array, ring: Array, done: Array, size: int) -> None:
+        n = count[rows]
+        at = n - left
+        ids = np.where(at > 0, ring[rows, (at - 1) % size], 0) if left < size else np.zeros_like(n)
+        done[rows] = np.maximum(done[rows], ids)
+
+    def write_back(self, rows: Any, ids: Array) -> None:
+        """buffer_wbl2 sc1: what the wave has stored, and what barriers have ordered before, once it is waited for."""
+        self.issued(rows, ids, True, False, False, False)
+        self.written_back[rows] = ids
+        for row in rows:
+            self.write_back_covers[int(row)] = self.covers
+
+    def _write_back_done(self, rows: Any) -> None:
+        for row in rows:
+            covers = self.write_back_covers.get(int(row))
+            if covers is None or self.done_vm[row] < self.written_back[row]:
+                continue
+            del self.write_back_covers[int(row)]
+            group = self.group_of(int(row))
+            self.available = self.available.copy()
+            self.available[group] = np.maximum(self.available[group], covers.done[group])
+            self.available[row] = max(self.available[row], self.written_back[row])
+
+    def invalidate(self, rows: Any) -> None:
+        """buffer_inv sc1: plain loads see what the wave knows by now."""
+        self.know_loads[rows] = self.know[rows]
+
+    def group_of(self, row: int) -> slice:
+        """Rows of the wave's workgroup."""
+        first = row // self.per * self.per
+        return slice(first, first + self.per)
+
+    # -- barriers ------------------------------------------------------------------------------------------------------
+    def barrier(self, rows: Any) -> None:
+        """The waves ``rows`` (bool [W] or None for all), whole workgroups, have arrived."""
+        mask = np.ones(self.count, bool) if rows is None else rows
+        old = self.covers
+        self.covers = Covers(
+            np.where(mask, self.last, old.issued), np.where(mask, self.done_vm, old.done),
+            np.where(mask, self.done_lds, old.lds), np.where(mask, self.done_scalar, old.scalar),
+        )  # fmt: skip
+        now = self.history.next_id - 1
+        floor = np.where(self.last_lds > self.done_lds, self.done_lds, now)
+        floor = np.where(self.last_dma > self.done_vm, np.minimum(floor, self.done_vm), floor)
+        by_group = np.repeat(floor.reshape(-1, self.per).min(axis=1), self.per)
+        self.lds_floor = np.where(mask, by_group, self.lds_floor)
+        if self.know.any():
+            for first in range(0, self.count, self.per):
+                group = slice(first, first + self.per)
+                if mask[first] and self.know[group].any():
+                    self.know[group] = self.join(self.know[group])
+                    self.know_loads[group] = self.join(self.know_loads[group])
+
+    # -- atomics -------------------------------------------------------------------------------------------------------
+    def join(self, nodes: Iterable[Any]) -> int:
+        """A node that knows what these know; 0 knows nothing."""
+        parents = tuple(sorted({int(n) for n in nodes} - {0}))
+        if len(parents) < 2:
+            return parents[0] if parents else 0
+        return self._add(Node(parents))
+
+    def _add(self, node: Node) -> int:
+        self.history.nodes.append(node)
+        return len(self.history.nodes) - 1
+
+    def release(self, row: int, access: int, parents: Iterable[int], atomic: bool) -> int:
+        """The wave publishes what it has completed: the new node."""
+        known = tuple(sorted({*parents, int(self.know[row])} - {0}))
+        own = Reach(
+            int(self.last[row]), int(self.done_vm[row]), int(self.done_lds[row]), int(self.available[row]), access if atomic else 0
+        )
+        return self._add(Node(known, self.base, row, own, self.covers, self.available, self.group_of(row)))
+
+    def acquires(self, row: int, access: int, through_lds: bool, nodes: tuple[int, ...]) -> None:
+        """The wave has read a word that carries these nodes; it knows them once it has waited for the value."""
+        if nodes:
+            self.acquiring.setdefault(row, []).append((through_lds, access, nodes))
+
+    def _acquire(self, rows: Any) -> None:
+        for row in rows if len(rows) < len(self.acquiring) else list(self.acquiring):
+            pending = self.acquiring.get(int(row))
+            if not pending:
+                continue
+            keep = []
+            for through_lds, access, nodes in pending:
+                if access <= (self.done_lds if through_lds else self.done_vm)[row]:
+                    self.know[row] = self.join([self.know[row], *nodes])
+                else:
+                    keep.append((through_lds, access, nodes))
+            if keep:
+                self.acquiring[int(row)] = keep
+            else:
+                del self.acquiring[int(row)]

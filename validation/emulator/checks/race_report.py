@@ -1,0 +1,164 @@
+"""Are two conflicting accesses ordered? And the finding, or the note, when they are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.access import Access, Kind, Space
+from .race_history import Order, RaceHistory
+from .race_order import reach
+from .race_shadow import Suspects, Touch
+from .race_traits import ATOMIC, DMA, FLAG, POLL, RELAXED, SCALAR, THROUGH, WRITE
+
+if TYPE_CHECKING:
+    from ..machine.waves import Waves
+    from ..memory.hierarchy import MemoryPort
+    from .racecheck import ChunkState
+
+UNORDERED = "nothing orders them"
+BARRIER = "no barrier orders them"
+LDS_WAIT = "a barrier lies between, but the earlier one was not waited for"
+VM_WAIT = "a release lies between, but the earlier one was not waited for with vmcnt"
+NOT_WRITTEN_BACK = "it was neither written through (sc1) nor written back (buffer_wbl2 sc1) before the release"
+NOT_INVALIDATED = "no buffer_inv sc1 follows the acquire, and the load has no sc1"
+SCALAR_CACHE = "the scalar cache is not coherent with stores of the same launch"
+
+
+class Verdicts:
+    """Judges pairs of accesses for one launch."""
+
+    def __init__(self, history: RaceHistory, launch: Order) -> None:
+        self.history, self.launch = history, launch
+
+    def judge(
+        self, port: MemoryPort, w: Waves, access: Access, state: ChunkState, bits: int, what: str, s: Suspects, t: Touch
+    ) -> None:
+        """``s``: pairs of different waves; ``what``: was the earlier one a read or a write?"""
+        traits = self.history.traits[s.earlier]
+        keep = ~self._harmless(traits, bits, what)
+        keep &= ~self._same_group_ordered(state, access, traits, s)
+        if keep.any():
+            self._exactly(port, w, access, state, bits, what, s.where(keep), t)
+
+    @staticmethod
+    def _harmless(traits: NDArray[np.uint16], bits: int, what: str) -> Any:
+        """Pairs that are no data race by what they are: atomics, and flags that one side polls."""
+        if bits & ATOMIC:
+            # a relaxed load keeps its traits in the shadow, also when it is the reader
+            return (traits & ATOMIC != 0) | ((traits & (POLL | RELAXED) != 0) if what == "read" else False)
+        if not bits & WRITE and bits & (POLL | RELAXED):
+            return (traits & ATOMIC != 0) | ((traits & FLAG != 0) if bits & POLL else False)
+        if bits & WRITE and bits & FLAG and what == "read":
+            return traits & POLL != 0
+        return np.zeros(len(traits), bool)
+
+    def _same_group(self, state: ChunkState, s: Suspects) -> tuple[Any, Any]:
+        """Which earlier waves belong to the same workgroup, and their rows (0 elsewhere)."""
+        row = self.history.wave[s.earlier].astype(np.int64) - state.base
+        inside = (row >= 0) & (row < state.order.count)
+        row = np.where(inside, row, 0)
+        return inside & (row // state.order.per == s.rows // state.order.per), row
+
+    def _same_group_ordered(self, state: ChunkState, access: Access, traits: Any, s: Suspects) -> Any:
+        same, row = self._same_group(state, s)
+        covers = state.order.covers
+        if access.space is Space.LDS:
+            limit = np.where(traits & DMA != 0, covers.done[row], covers.lds[row])
+        else:
+            limit = np.where(traits & SCALAR != 0, covers.scalar[row], covers.issued[row])
+        return same & (s.earlier <= limit)
+
+    def _exactly(
+        self, port: MemoryPort, w: Waves, access: Access, state: ChunkState, bits: int, what: str, s: Suspects, t: Touch
+    ) -> None:
+        pairs = np.stack([s.earlier.astype(np.int64), s.rows.astype(np.int64)], axis=1)
+        unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        for i, (earlier, row) in enumerate(unique.tolist()):
+            reason = self._reason(state, access, bits, what, earlier, row)
+            if reason is not None:
+                self._report(port, w, access, bits, what, earlier, reason, s.where(inverse == i), t)
+
+    def _reason(self, state: ChunkState, access: Access, bits: int, what: str, earlier: int, row: int) -> str | None:
+        """Why the two are not ordered; None if they are."""
+        history, order = self.history, state.order
+        wave = int(history.wave[earlier])
+        owner = history.owner(wave)
+        if owner.rank != self.launch.rank and self.launch.before >> owner.rank & 1:
+            return None
+        traits = int(history.traits[earlier])
+        group = order.group_of(row)
+        same = group.start <= wave - state.base < group.stop
+        known = reach(history, int(order.know[row]), wave)
+        if access.space is Space.LDS:
+            if earlier <= (known.done if traits & DMA else known.lds):
+                return None
+            return LDS_WAIT if same and earlier <= order.covers.issued[wave - state.base] else BARRIER
+        if same:
+            return None if earlier <= known.issued else BARRIER
+        if earlier > max(known.done, known.atomic if traits & ATOMIC else 0):
+            return VM_WAIT if earlier <= known.issued else UNORDERED
+        if what == "read":
+            return None
+        if not traits & THROUGH and earlier > known.available:
+            return NOT_WRITTEN_BACK
+        if bits & WRITE or bits & THROUGH:
+            return None
+        if bits & SCALAR:
+            return SCALAR_CACHE
+        loads = reach(history, int(order.know_loads[row]), wave)
+        return None if earlier <= max(loads.done, loads.atomic if traits & ATOMIC else 0) else NOT_INVALIDATED
+
+    # -- findings ------------------------------------------------------------------------------------------------------
+    def _report(
+        self, port: MemoryPort, w: Waves, access: Access, bits: int, what: str, earlier: int, reason: str, s: Suspects, t: Touch
+    ) -> None:
+        inst = self.history.instruction(earlier)
+        where = f" at {inst.text} ({inst.place})" if inst is not None else ""
+        kind = {Kind.LOAD: "read", Kind.STORE: "write", Kind.ATOMIC: "atomic"}[access.kind]
+        message = f"{access.space.value} {kind} races with the {what} by {self.history.who(earlier)}{where}: {reason}"
+        name, index = self._element(port, w, access, s)
+        benign = access.kind is Kind.STORE and self._same_value(port, w, access, s)
+        port.log.add_at(
+            "benign" if benign else "racecheck", message, w, access.inst, int(s.rows[0]), int(s.lanes[0]), len(s.word), name,
+            index, note=benign,
+        )  # fmt: skip
+
+    @staticmethod
+    def _element(port: MemoryPort, w: Waves, access: Access, s: Suspects) -> tuple[str | None, Any]:
+        if access.space is not Space.GLOBAL:
+            return None, None
+        address = int(np.broadcast_to(access.address, access.mask.shape)[_step_row(w, int(s.rows[0])), s.lanes[0]])
+        holder = port.spaces[Space.GLOBAL].space.find(address)
+        return (None, None) if holder is None else (holder.name or None, holder.index_of(address))
+
+    @staticmethod
+    def _same_value(port: MemoryPort, w: Waves, access: Access, s: Suspects) -> bool:
+        """Do all lanes of the pair write what the memory holds, or what the other lanes of this instruction write?"""
+        data = getattr(access, "data", None)
+        if data is None:
+            return False
+        offset, _, _ = port.spaces[access.space].resolve(port, w, access)
+        held = port.spaces[access.space].views.read(offset, access.nbytes)
+        shape = access.mask.shape
+        rows = np.array([_step_row(w, int(r)) for r in s.rows])
+        mask = np.uint32((1 << (8 * access.nbytes)) - 1) if access.nbytes < 4 else np.uint32(0xFFFFFFFF)
+        words = [np.broadcast_to(word, shape) & mask for word in data]
+        first = offset[rows, s.lanes]
+        for i, word in enumerate(words):
+            if (held[i][rows, s.lanes] == word[rows, s.lanes]).all():
+                continue
+            # not in memory yet: the other writer may be in this very instruction
+            for place, value in zip(first, word[rows, s.lanes], strict=True):
+                others = word[(offset == place) & access.mask]
+                if len(others) < 2 or (others != value).any():
+                    return False
+        return True
+
+
+def _step_row(w: Waves, row: int) -> int:
+    """Position of a wave of the chunk among those that step now."""
+    return row if w.sel is None else int(np.searchsorted(w.sel, row))

@@ -1,0 +1,174 @@
+"""Who touched each word last: shadow of a range of memory, at 4-byte granularity, for many lanes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.space import sparse_bytes
+from ..memory.views import TypedViews
+
+Ids = NDArray[np.uint32]
+#: Parts of a word that an access touched: a bit a byte. 0 in the shadow stands for the whole word.
+_WHOLE = np.uint8(15)
+
+
+class Slot:
+    """One access id for each word, and which of its bytes it touched where that was not all of them."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.content = sparse_bytes(-(-nbytes // 16) * 16 + 16)
+        self.words = self.content[: len(self.content) // 4 * 4].view(np.uint32)
+        self.views = TypedViews(self.content)
+        self.parts: NDArray[np.uint8] | None = None
+
+    def read(self, t: Touch) -> list[Ids]:
+        return self.views.read(t.offset, 4 * t.words, t.low)
+
+    def overlaps(self, word: NDArray[np.int64], part: Any) -> Any:
+        """Does the remembered access of these words touch these bytes?"""
+        if self.parts is None:
+            return np.ones(len(word), bool)
+        held = self.parts[word]
+        return (np.where(held == 0, _WHOLE, held) & part) != 0
+
+    def put(self, t: Touch) -> None:
+        """Remember ``t`` in all its words. Of lanes that share a word the last one stays, with its own bytes."""
+        if t.part is None:
+            self.views.write(t.offset, 4 * t.words, [t.ids] * t.words, t.low)
+            if self.parts is not None:
+                first = t.offset >> 2
+                for i in range(t.words):
+                    self.parts[first + i] = 0
+            return
+        if self.parts is None:
+            self.parts = sparse_bytes(len(self.words))
+        word = t.offset >> 2
+        fresh = self.words[word] != t.ids
+        self.words[word] = t.ids
+        won = self.words[word] == t.ids
+        self.parts[word[fresh & won]] = 0
+        np.bitwise_or.at(self.parts, word[won], t.part[won])
+
+    def put_words(self, word: NDArray[np.int64], ids: Ids, part: NDArray[np.uint8] | None) -> None:
+        self.words[word] = ids
+        if part is not None and self.parts is None:
+            self.parts = sparse_bytes(len(self.words))
+        if self.parts is not None:
+            self.parts[word] = 0 if part is None else part
+
+
+@dataclass(slots=True)
+class Touch:
+    """What the active lanes of one access touch, all arrays of length m.
+
+    offset: byte of the first word (a multiple of 4). words: how many a lane. ids: access id. rows: wave of the chunk.
+    lanes: lane. part: bytes of the word, where it is not all of them. low: low address bits that any offset has.
+    """
+
+    offset: NDArray[np.int64]
+    words: int
+    ids: Ids
+    rows: NDArray[np.intp]
+    lanes: NDArray[np.intp]
+    part: NDArray[np.uint8] | None
+    low: int
+
+
+@dataclass(slots=True)
+class Suspects:
+    """Pairs that need a closer look, arrays of length k: earlier access, row, lane and word (index) of the later one."""
+
+    earlier: Ids
+    rows: NDArray[np.intp]
+    lanes: NDArray[np.intp]
+    word: NDArray[np.int64]
+
+    def where(self, keep: NDArray[np.bool_]) -> Suspects:
+        return Suspects(self.earlier[keep], self.rows[keep], self.lanes[keep], self.word[keep])
+
+
+class Shadow:
+    """Last writer, last reader, and another reader of each word of ``nbytes`` bytes.
+
+    Two readers are enough to see that more than one wave has read: the second slot keeps one of another wave than the
+    last. What a third one did is lost, which can hide a race but never makes one up.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.writer, self.reader, self.other = Slot(nbytes), Slot(nbytes), Slot(nbytes)
+        self._nbytes = nbytes
+        self._heads: NDArray[np.uint32] | None = None
+
+    @property
+    def heads(self) -> NDArray[np.uint32]:
+        """Release node that a word carries (see ``race_order``), uint32 a word."""
+        if self._heads is None:
+            self._heads = sparse_bytes(len(self.writer.content))[: len(self.writer.words) * 4].view(np.uint32)
+        return self._heads
+
+    @property
+    def has_heads(self) -> bool:
+        return self._heads is not None
+
+    def suspects(self, slot: Slot, t: Touch, floor: Any) -> list[Suspects]:
+        """Earlier accesses in ``slot`` that are later than ``floor`` (one id, or one for each lane of ``t``)."""
+        found = []
+        for i, ids in enumerate(slot.read(t)):
+            late = ids > floor
+            if late.any():
+                s = self._pick(t, i, ids, late)
+                if t.part is not None:
+                    s = s.where(slot.overlaps(s.word, t.part[late]))
+                found.append(s)
+        return found
+
+    @staticmethod
+    def _pick(t: Touch, i: int, ids: Ids, where: NDArray[np.bool_]) -> Suspects:
+        return Suspects(ids[where], t.rows[where], t.lanes[where], (t.offset[where] >> 2) + i)
+
+    def write(self, t: Touch, several: bool) -> list[Suspects]:
+        """Remember a write. ``several`` waves did it at once: returns lanes that lost a word to another access."""
+        self.writer.put(t)
+        return self._lost(self.writer, t) if several else []
+
+    def _lost(self, slot: Slot, t: Touch) -> list[Suspects]:
+        found = []
+        for i, ids in enumerate(slot.read(t)):
+            lost = ids != t.ids
+            if lost.any():
+                s = self._pick(t, i, ids, lost)
+                if t.part is not None:
+                    s = s.where(slot.overlaps(s.word, t.part[lost]))
+                found.append(s)
+        return found
+
+    def read(self, t: Touch, floor: Any, several: bool, wave_of: Any, uids: Any) -> None:
+        """Remember a read. ``wave_of(ids)``: unique number of the wave; ``uids``: that of each row."""
+        for s in self.suspects(self.reader, t, floor):
+            s = s.where(wave_of(s.earlier) != uids[s.rows])
+            if len(s.word):
+                parts = self.reader.parts
+                self.other.put_words(s.word, s.earlier, None if parts is None else parts[s.word])
+        self.reader.put(t)
+        if several:
+            for i, ids in enumerate(self.reader.read(t)):
+                lost = ids != t.ids
+                if lost.any():
+                    word = (t.offset[lost] >> 2) + i
+                    self.other.put_words(word, t.ids[lost], None if t.part is None else t.part[lost])
+
+    def fill(self, first: int, last: int, access: int, write: bool) -> NDArray[np.uint32]:
+        """A host access of the words ``first`` to ``last``: returns the different ids that were there before."""
+        slots = (self.writer, self.reader, self.other) if write else (self.writer,)
+        seen = np.unique(np.concatenate([np.unique(slot.words[first:last]) for slot in slots]))
+        target = self.writer if write else self.reader
+        target.words[first:last] = access
+        if target.parts is not None:
+            target.parts[first:last] = 0
+        if write and self._heads is not None:
+            self._heads[first:last] = 0
+        return seen[seen > 0]

@@ -1,0 +1,67 @@
+"""What racecheck needs to know of a memory instruction, as bits that are kept with each access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..isa.entry import Entry
+from ..program.program import Instruction
+from .sync_points import FLAG_BYTES
+
+#: read-modify-write
+ATOMIC = 1
+#: an atomic on floating-point data: it carries values, and publishes nothing
+DATA_ATOMIC = 2
+#: its data goes past the caches that other workgroups do not share
+THROUGH = 4
+#: a load into LDS: complete when vmcnt has counted it
+DMA = 8
+#: through the scalar cache
+SCALAR = 16
+#: a load that waits for another wave's store
+POLL = 32
+#: a store that may be one
+FLAG = 64
+#: a load of flag size with scope bits: C++ would call it atomic
+RELAXED = 128
+WRITE = 256
+
+_SIZES = {"dword": 4, "dwordx2": 8, "byte": 1, "short": 2, "b8": 1, "b16": 2, "b32": 4, "b64": 8, "ubyte": 1, "ushort": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """bits: as above. vm, lds: does vmcnt, does the LDS part of lgkmcnt count it?"""
+
+    bits: int
+    vm: bool
+    lds: bool
+
+
+def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
+    """``acquires``: the load is one of :func:`~validation.emulator.checks.sync_points.acquire_loads`."""
+    kind, form, modifiers = entry.options.get("kind"), entry.form, inst.modifiers
+    local = form.startswith("ds")
+    into_lds = kind == "lds" or "lds" in modifiers
+    scoped = bool(modifiers.get("sc0") or modifiers.get("sc1"))
+    size = _SIZES.get(inst.mnemonic.rpartition("_")[2], FLAG_BYTES + 1)
+    bits = 0
+    if kind == "atomic" or form == "ds_count" or (form == "ds_two" and kind == "atomic"):
+        bits |= ATOMIC | THROUGH | WRITE
+        if "_f32" in inst.mnemonic or "_f64" in inst.mnemonic or "_f16" in inst.mnemonic or "_bf16" in inst.mnemonic:
+            bits |= DATA_ATOMIC
+    elif kind == "store":
+        bits |= WRITE
+        if size <= FLAG_BYTES and (local or scoped):
+            bits |= FLAG
+    elif acquires:
+        bits |= POLL
+    if kind == "load" and scoped and size <= FLAG_BYTES and not into_lds:
+        bits |= RELAXED
+    if modifiers.get("sc1"):
+        bits |= THROUGH
+    if into_lds:
+        bits |= DMA
+    if form == "smem":
+        bits |= SCALAR
+    return Traits(bits, form in ("global", "flat", "mubuf", "scratch"), local or form == "flat")

@@ -1,0 +1,150 @@
+"""Streams, events and graphs for CPU tensors, in the current emulator session.
+
+A :class:`Stream` can be passed wherever a program takes a stream with ``device`` and ``cuda_stream``. Torch operations on
+CPU tensors happen at once, whatever stream is current: use :meth:`Stream.fill_` and :meth:`Stream.copy_` for what a
+program does on a stream between launches, the zero-fill of counters above all.
+
+    with emulate(concurrent=True, schedule="random:3", checks=("racecheck",)) as session:
+        side = Stream()
+        side.fill_(counters, 0)
+        program(x, y, counters, stream=side)       # queued
+        other.wait_event(side.record_event())
+    # everything has run, interleaved; session.findings
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .checks.race_history import RaceHistory, span_of
+from .session import Session, current_session
+from .work import HostWork, Work
+from .work_queue import Graph, streams
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Event", "Stream", "capture", "replay"]
+
+_handles = itertools.count(0x57000100, 0x100)
+
+
+class Event:
+    """A point in a stream's work. Waiting for an event that was never recorded is no wait, as in HIP."""
+
+    def __init__(self) -> None:
+        self.work: Work | None = None
+
+    def record(self, stream: Stream) -> None:
+        self.work = stream._host(f"event on {stream.name}", None)
+
+    def wait(self, stream: Stream) -> None:
+        stream.wait_event(self)
+
+    def query(self) -> bool:
+        """Has all work before it run?"""
+        return self.work is None or self.work.done
+
+    def synchronize(self) -> None:
+        if not self.query():
+            current_session().synchronize()
+
+
+class Stream:
+    """A stream of a CPU device; work on it runs in order.
+
+    cuda_stream: its integer handle. device: a torch device. blocking: does it synchronise with the default stream?
+    PyTorch's own streams do not, which is the default here.
+    """
+
+    def __init__(self, *, blocking: bool = False, name: str = "") -> None:
+        self.cuda_stream = next(_handles)
+        self.blocking = blocking
+        self.name = name or f"stream {self.cuda_stream:#x}"
+        streams[self.cuda_stream] = self
+
+    @property
+    def device(self) -> torch.device:
+        import torch
+
+        return torch.device("cpu")
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r}, handle={self.cuda_stream:#x})"
+
+    def _host(
+        self, name: str, action: Callable[[Work], None] | None, after: tuple[Work, ...] = (), session: Session | None = None
+    ) -> Work:
+        session = session or current_session()
+
+        def make() -> HostWork:
+            return HostWork(name) if action is None else HostWork(name, action=action)
+
+        with session.lock:
+            return session.queue.add(make, self.cuda_stream, after)
+
+    # -- order ---------------------------------------------------------------------------------------------------------
+    def record_event(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        if event.work is not None:
+            self._host(f"wait on {self.name}", None, (event.work,))
+
+    def wait_stream(self, other: Stream) -> None:
+        self.wait_event(other.record_event())
+
+    def synchronize(self) -> None:
+        """Run everything that is queued in the session (of every stream)."""
+        current_session().synchronize()
+
+    def query(self) -> bool:
+        return not any(w.stream == self.cuda_stream for w in current_session().queue.pending)
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+    def fill_(self, tensor: torch.Tensor, value: float) -> None:
+        """``tensor.fill_(value)`` in stream order; captured by graphs."""
+        self._access(f"fill on {self.name}", lambda: tensor.fill_(value), (), tensor)
+
+    def copy_(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """``target.copy_(source)`` in stream order; captured by graphs."""
+        self._access(f"copy on {self.name}", lambda: target.copy_(source), (source,), target)
+
+    def _access(self, name: str, act: Callable[[], Any], reads: tuple[torch.Tensor, ...], writes: torch.Tensor) -> None:
+        session = current_session()
+
+        def action(work: Work) -> None:
+            history: RaceHistory | None = session.history
+            if history is not None:
+                spans = [(*span_of(t), False) for t in reads] + [(*span_of(writes), True)]
+                session.host_races.extend(history.host_access(work.rank, work.before, name, spans))
+            act()
+            session.space.mark_written(writes)
+
+        self._host(name, action, session=session)
+
+
+@contextmanager
+def capture(stream: Stream) -> Iterator[Graph]:
+    """Record what the enclosed code puts on ``stream`` (and on streams that wait for its events) instead of running it.
+
+    Work on other streams, and torch operations, happen as ever and are not part of the graph.
+    """
+    session = current_session()
+    with session.lock:
+        graph = session.queue.begin_capture(stream.cuda_stream)
+    try:
+        yield graph
+    finally:
+        with session.lock:
+            session.queue.end_capture(graph)
+
+
+def replay(graph: Graph, stream: Stream | None = None) -> None:
+    """Put a graph's work on a stream (default: the default stream) with the memory contents at that time."""
+    current_session().replay(graph, 0 if stream is None else stream.cuda_stream)

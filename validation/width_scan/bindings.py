@@ -1,0 +1,85 @@
+"""Assignment: targets, and the bounds that masks give to names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+
+from validation.width_scan import symbols
+from validation.width_scan.frames import Frame
+from validation.width_scan.limits import INT32_MAX, LOOP, PROGRAM_ID, index_role
+from validation.width_scan.prepass import caps
+from validation.width_scan.scopes import assign, lookup
+from validation.width_scan.sites import new_site
+from validation.width_scan.values import CONSTANT, NARROW, OTHER, Kind, Value, join
+
+
+def bind(frame: Frame, target: ast.expr, value: Value, line: int) -> None:
+    """Assign to a target; names get the bound that masks give them."""
+    if isinstance(target, ast.Name):
+        if value.kind is Kind.INT:
+            value = cap(frame, target.id, named_index(target.id, value))
+            value = replace(value, variable=target.id, line=line)
+        assign(frame, target.id, value)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        if value.items is not None and len(value.items) == len(target.elts):
+            for element, item in zip(target.elts, value.items, strict=True):
+                bind(frame, element, item, line)
+        else:
+            item = value.element or (OTHER if value.kind is Kind.SEQUENCE else value)
+            for element in target.elts:
+                bind(frame, element.value if isinstance(element, ast.Starred) else element, item, line)
+    elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        held = lookup(frame, target.value.id)
+        if held is not None and held.kind in (Kind.SEQUENCE, Kind.OTHER):
+            element = value if held.element is None else join(held.element, value)
+            assign(frame, target.value.id, Value(Kind.SEQUENCE, element=element, sites=held.sites | value.sites))
+
+
+#: Such a variable holds an offset, not an index.
+_PLACE = re.compile(r"start|offset|base|ptr|begin", re.I)
+
+
+def named_index(name: str, value: Value) -> Value:
+    """A block id, or a loaded value, as the name of the variable that takes it bounds it."""
+    if value.source not in ("program id", "loaded value") or value.width == CONSTANT or value.sites or value.tile:
+        return value
+    role = index_role(name)
+    if role is None or (value.sym.op == "*" or _PLACE.search(name)):
+        return value
+    raised = role.name == "row index" and value.sym.op == "leaf" and value.sym.role is PROGRAM_ID[1]
+    if raised or value.sym.hi > role.limit and role.name != "row index":
+        return replace(value, sym=symbols.leaf(name, role))
+    return value
+
+
+def cap(frame: Frame, name: str, value: Value) -> Value:
+    """`value` as the masks of its function leave it."""
+    if frame.host or value.is_constant or name in frame.capping:
+        return value
+    bounds = caps(frame.function).get(name)
+    if not bounds:
+        return value
+    frame.capping.add(name)
+    quiet, frame.quiet = frame.quiet, frame.quiet + 1
+    limits = [v for v in (frame.evaluate(node) for node in bounds if _bound_is_known(frame, node)) if v.kind is Kind.INT]
+    frame.quiet = quiet
+    frame.capping.discard(name)
+    if not limits:
+        return value
+    bound = max(limits, key=lambda v: v.sym.hi)
+    role = bound.sym.role or replace(LOOP, name="bound", limit=bound.sym.hi, typical=min(bound.sym.hi, 131072))
+    if value.tile is not None and not value.sites:
+        value = replace(value, sym=symbols.leaf(name, role, bound.sym.hi))
+        if value.width == NARROW and bound.sym.hi > INT32_MAX and value.tile is not None:
+            return replace(value, sites=new_site(frame, "product", value.tile, value.sym, value, value))
+        return value
+    if bound.sym.hi < value.sym.hi and bound.sym.hi + 1024 <= INT32_MAX and bound.sym.hi > 0:
+        return replace(value, sym=symbols.leaf(name, role, bound.sym.hi), sites=frozenset())
+    return value
+
+
+def _bound_is_known(frame: Frame, node: ast.expr) -> bool:
+    return all(lookup(frame, n.id) is not None or n.id in frame.function.module.imports
+               for n in ast.walk(node) if isinstance(n, ast.Name))

@@ -1,0 +1,190 @@
+"""Scans files: finds kernels, evaluates them, collects findings."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from validation.width_scan import statements
+from validation.width_scan.calls import body
+from validation.width_scan.expressions import evaluate
+from validation.width_scan.findings import FileStatus, ScanResult, group, suppress
+from validation.width_scan.frames import Analyzer, Env, Frame
+from validation.width_scan.languages import HANDLERS, type_width
+from validation.width_scan.limits import parameter_role
+from validation.width_scan.modules import Library, Module, parse
+from validation.width_scan.prepass import parameters, pointers
+from validation.width_scan.values import DATA, NARROW, OTHER, Function, Kind, Value, named_constant, quantity
+
+#: Device languages without a scanner, by suffix.
+UNSUPPORTED_SUFFIXES = {
+    ".cu": "CUDA C++", ".cuh": "CUDA C++", ".hip": "HIP C++", ".cpp": "C++", ".cc": "C++", ".h": "C++", ".hpp": "C++",
+}
+_SKIPPED_DIRECTORIES = frozenset({".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+
+
+class _Engine:
+    handlers = HANDLERS
+    evaluate = staticmethod(evaluate)
+    run = staticmethod(statements.run)
+
+
+def _entry_value(function: Function, arg: ast.arg, default: ast.expr | None, addresses: frozenset[str],
+                 siblings: list[str]) -> Value:
+    """A kernel parameter's value when the host launches it."""
+    annotation = ast.unparse(arg.annotation) if arg.annotation is not None else ""
+    if "constexpr" in annotation.lower():
+        return named_constant(arg.arg)
+    if function.dialect == "flydsl":
+        if "Pointer" in annotation:
+            return Value(Kind.POINTER, variable=arg.arg)
+        if any(word in annotation for word in ("Float", "bool", "Stream")):
+            return DATA
+        if annotation == "int":
+            return named_constant(arg.arg)
+        width = type_width(arg.annotation)
+        return _parameter(arg, siblings, width) if width else OTHER
+    if arg.arg in addresses:
+        return Value(Kind.POINTER, variable=arg.arg)
+    width = type_width(arg.annotation)
+    if width == 0 or annotation in ("float", "bool"):
+        return DATA
+    if isinstance(default, ast.Constant) and isinstance(default.value, (bool, str, float)):
+        return named_constant(arg.arg)
+    return _parameter(arg, siblings, width or NARROW)
+
+
+def _parameter(arg: ast.arg, siblings: list[str], width: int) -> Value:
+    value = quantity(arg.arg, parameter_role(arg.arg, siblings), width, "parameter")
+    return replace(value, variable=arg.arg, line=arg.lineno)
+
+
+def _entry(analyzer: Analyzer, function: Function) -> None:
+    analyzer.visited.add(function.node)
+    addresses = pointers(function, analyzer.library)
+    formal = parameters(function)
+    args = function.node.args
+    positional = [*args.posonlyargs, *args.args]
+    defaults: dict[str, ast.expr | None] = dict(
+        zip((a.arg for a in reversed(positional)), reversed(args.defaults), strict=False))
+    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)}
+    names = [arg.arg for arg in formal]
+    values = {arg.arg: _entry_value(function, arg, defaults.get(arg.arg), addresses, names) for arg in formal}
+    values = {name: value for name, value in values.items() if not (name == "self" and value.kind is Kind.OTHER)}
+    frame = Frame(analyzer, function, function.dialect, Env(values, None, function.scope))
+    analyzer.active.append(function.node)
+    body(frame)
+    analyzer.active.pop()
+
+
+def _analyze(modules: list[Module], library: Library, result: ScanResult) -> dict[str, FileStatus]:
+    """Evaluate every kernel of the modules; kernels first, then device functions that none of them called."""
+    launched = frozenset[str]().union(*(m.launched for m in modules)) if modules else frozenset()
+    called = frozenset[str]().union(*(m.called for m in modules)) if modules else frozenset()
+    analyzer = Analyzer(library, _Engine())
+    failures: dict[str, FileStatus] = {}
+    functions = [(m, f) for m in modules for f in m.functions if f.kind in ("kernel", "device")]
+    first = [(m, f) for m, f in functions if f.kind == "kernel" or _name(f) in launched or _name(f) not in called]
+    for module, function in [*first, *functions]:
+        if function.node in analyzer.visited:
+            continue
+        analyzer.active.clear()
+        try:
+            _entry(analyzer, function)
+        except RecursionError:
+            failures[module.path] = FileStatus(module.path, "error", f"{function.qualified}: expressions nested too deeply")
+        except Exception as error:  # a defect of the scanner: the file is named, and the scan does not pass
+            failures[module.path] = FileStatus(module.path, "error", f"{function.qualified}: {type(error).__name__}: {error}")
+    scanned = {module.path for module in modules}
+    findings = [f for f in group(analyzer.found.values(), analyzer.sinks) if f.path in scanned]
+    suppress(findings, {module.path: module.lines for module in modules}, result)
+    return failures
+
+
+def _name(function: Function) -> str:
+    return function.qualified.rpartition(".")[2]
+
+
+def _status(module: Module) -> FileStatus:
+    kernels = sum(f.kind in ("kernel", "device") for f in module.functions)
+    if kernels:
+        return FileStatus(module.path, "scanned", kernels=kernels)
+    if module.unsupported and not module.languages:
+        return FileStatus(module.path, "unsupported", f"{', '.join(sorted(module.unsupported))} is not a language it knows")
+    return FileStatus(module.path, "no device code")
+
+
+def scan_source(source: str, path: str = "<source>") -> ScanResult:
+    """Scan one file's text.
+
+    Raises:
+        SyntaxError: `source` is not Python.
+    """
+    result, library = ScanResult(), Library()
+    module = parse(source, path)
+    library.add(module)
+    failures = _analyze([module], library, result)
+    result.files.append(failures.get(path, _status(module)))
+    return result
+
+
+def candidates(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[FileStatus]]:
+    """Python files under the paths, and the files of other device languages met on the way.
+
+    A file named by itself is taken whatever its suffix; in a directory, C++ files are listed only if they are
+    device code by suffix (.cu, .cuh, .hip).
+    """
+    files: list[Path] = []
+    others: list[FileStatus] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            for root, directories, names in os.walk(path):
+                directories[:] = sorted(d for d in directories if d not in _SKIPPED_DIRECTORIES)
+                for name in sorted(names):
+                    suffix = os.path.splitext(name)[1]
+                    if suffix == ".py":
+                        files.append(Path(root, name))
+                    elif suffix in (".cu", ".cuh", ".hip"):
+                        others.append(FileStatus(str(Path(root, name)), "not scanned", f"{UNSUPPORTED_SUFFIXES[suffix]} "
+                                                 "is not a language it knows"))
+        elif path.suffix in UNSUPPORTED_SUFFIXES:
+            others.append(FileStatus(str(path), "unsupported", f"{UNSUPPORTED_SUFFIXES[path.suffix]} "
+                                     "is not a language it knows"))
+        else:
+            files.append(path)
+    return list(dict.fromkeys(files)), others
+
+
+def _read(path: Path) -> str:
+    data = path.read_bytes()
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding)
+
+
+def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> ScanResult:
+    """Scan files and directories. A file that cannot be read or parsed has a status that says why."""
+    files, others = candidates(paths)
+    result, library, modules = ScanResult(), Library(), []
+    for file in files:
+        try:
+            module = parse(_read(file), str(file))
+        except SyntaxError as error:
+            result.files.append(FileStatus(str(file), "unreadable", f"line {error.lineno}: {error.msg}"))
+        except (OSError, ValueError, RecursionError) as error:
+            result.files.append(FileStatus(str(file), "unreadable", f"{type(error).__name__}: {error}"))
+        else:
+            library.add(module)
+            modules.append(module)
+    failures = _analyze(modules, library, result)
+    result.files += [failures.get(module.path, _status(module)) for module in modules]
+    result.files += others
+    result.files.sort(key=lambda file: file.path)
+    return result
+
+
+__all__ = ["candidates", "scan_paths", "scan_source"]
