@@ -174,8 +174,7 @@ def _inj_next(
 ) -> torch.Tensor | None:
     if w_inject is None:
         return None
-    rank = w_down.shape[0]
-    return packed[:, rank : rank + hc_count]
+    return packed.narrow(1, w_down.shape[0], hc_count)
 
 
 def flydsl_gr_two_stage_mix(

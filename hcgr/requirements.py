@@ -73,8 +73,8 @@ def is_bool(name: str, value: Any) -> Problem | None:
 
 
 def positive_integer(name: str, value: Any) -> Problem | None:
-    """`value` is an integer above zero; a bool is not an integer here."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    """`value` is an integer above zero, maybe a symbolic one; a bool is not an integer here."""
+    if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool) and value > 0:
         return None
     return Problem(name, "a positive integer", repr(value))
 

@@ -71,7 +71,7 @@ def _two_stage(
             residual, block_output, injection, norm_weight, weight, r2, rrms, packed, eps, arch.name
         )
         k1.run(call, first)
-        k2.run(packed[:, :rank], r2, rrms, norm_weight, w_up, x, second, arch.name)
+        k2.run(packed.narrow(1, 0, rank), r2, rrms, norm_weight, w_up, x, second, arch.name)
     return r2, x, packed
 
 

@@ -20,9 +20,7 @@ DEFAULT_ROW_UNIT = 64
 
 
 def _weight_problems(name: str, weight: torch.Tensor) -> Iterator[Problem]:
-    yield from present(
-        [must.dtype_in(name, weight, WEIGHT_DTYPES), must.rank_is(name, weight, 2, "[rows, HC*HS]")]
-    )
+    yield from present([must.dtype_in(name, weight, WEIGHT_DTYPES), must.rank_is(name, weight, 2, "[rows, HC*HS]")])
 
 
 def _merge_problems(w_down: Any, w_inject: Any, hc_count: Any, n_pad: Any) -> Iterator[Problem]:
@@ -109,9 +107,7 @@ def _fold_problems(w_down_merged: Any, norm_weight: Any, hc_count: Any) -> Itera
     yield from broken
 
 
-def fold_norm_weight(
-    w_down_merged: torch.Tensor, norm_weight: torch.Tensor, hc_count: int
-) -> torch.Tensor:
+def fold_norm_weight(w_down_merged: torch.Tensor, norm_weight: torch.Tensor, hc_count: int) -> torch.Tensor:
     """``W' = bf16((1 + Wnorm) * W)``, every row, inject rows too: what ``fold_w=True`` expects.
 
     ``1 + Wnorm`` and the product are float32; the result is rounded once to bf16, to nearest even.

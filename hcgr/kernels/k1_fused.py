@@ -40,11 +40,10 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
     addresses), tokens, then the row strides of residual, block_output and injection in elements, eps, the
     number of workgroups, and the stream.
 
-    `out` is packed [M, n_pad] bf16 with ``splits == 1``, else partials
-    [splits, M, plan.partial_columns] f32. `rrms` [M, HC]
-    f32 is written by plans that are ``scaled``, `squares` [splits, M] f32 by those that are not. Without
-    ``combine``, block_output, injection and r2 are not accessed. Addresses that a plan does not access may be
-    those of any tensor.
+    `out` is packed [M, n_pad] bf16 with ``splits == 1``, else partials [splits, M, plan.partial_columns] f32.
+    `rrms` [M, HC] f32 is written by plans that are ``scaled``, `squares` [splits, M] f32 by those that are not.
+    Without ``combine``, block_output, injection and r2 are not accessed. Addresses that a plan does not access
+    may be those of any tensor.
     """
     hc, hs, n_pad, live = plan.hc, plan.hs, plan.n_pad, plan.live
     mt, splits = plan.row_tiles, plan.splits
@@ -53,7 +52,8 @@ def build(plan: K1FusedPlan) -> tuple[Any, tuple[Any, ...]]:
     dma, direct = plan.dma_bytes != 0, splits == 1
     pairs = columns // PAIR
     prefetched = (2 if combine else 1) * 2 * mt
-    name = f"hcgr_k1_fused_hc{hc}_hs{hs}_n{n_pad}l{live}_{'combine' if combine else 'stored'}_s{splits}_r{mt}x{plan.waves}"
+    kind = "combine" if combine else "stored"
+    name = f"hcgr_k1_fused_hc{hc}_hs{hs}_n{n_pad}l{live}_{kind}_s{splits}_r{mt}x{plan.waves}"
 
     stages = lds_layout(weight=fx.Array[fx.BFloat16, plan.lds_bytes // 2, 16])
 

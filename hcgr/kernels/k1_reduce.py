@@ -24,9 +24,9 @@ from hcgr.plan.k1 import REDUCE_LANES, K1ReducePlan
 def build(plan: K1ReducePlan) -> tuple[Any, tuple[Any, ...]]:
     """The launcher of one plan, and null arguments to compile it with.
 
-    The launcher takes, in order: partials [splits, M, plan.partial_columns] f32, squares [splits, M] f32, rrms [M, HC] f32,
-    packed [M, n_pad] bf16 (device addresses), tokens, eps, the number of workgroups, and the stream. Without
-    ``raw``, squares and rrms are not accessed.
+    The launcher takes, in order: partials [splits, M, plan.partial_columns] f32, squares [splits, M] f32, rrms
+    [M, HC] f32, packed [M, n_pad] bf16 (device addresses), tokens, eps, the number of workgroups, and the stream.
+    Without ``raw``, squares and rrms are not accessed.
     """
     hc, hs, n_pad, splits, raw = plan.hc, plan.hs, plan.n_pad, plan.splits, plan.raw
     vectors, columns = n_pad // 8, plan.partial_columns

@@ -120,9 +120,7 @@ def build(plan: K2Plan) -> tuple[Any, tuple[Any, ...]]:
             """The wave's fragments of w_up for 32 columns of a stream: for each k block, both tiles'."""
             source = w_up + fx.Int64(stream * hs + column) * rank
             return [
-                read_k(
-                    source, (weight_row + 4 * t) * rank, kb * RANK_BLOCK + lane_k, (kb + 1) * RANK_BLOCK > rank
-                )
+                read_k(source, (weight_row + 4 * t) * rank, kb * RANK_BLOCK + lane_k, (kb + 1) * RANK_BLOCK > rank)
                 for kb in range(k_blocks)
                 for t in range(2)
             ]

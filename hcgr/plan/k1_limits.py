@@ -150,8 +150,8 @@ def reduce_plan(plan: K1Plan) -> K1ReducePlan | None:
 def k1_workspace(plan: K1Plan, tokens: int) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
     """Shapes and dtypes of what a call needs besides its inputs and r2, rrms and packed, by name.
 
-    ``partials`` [splits, M, partial_columns] and ``squares`` [splits, M], float32, or ``xn`` [M, HC*HS] bf16. Nothing in
-    them has to be initialised, and nothing in them outlives the call.
+    ``partials`` [splits, M, partial_columns] and ``squares`` [splits, M], float32, or ``xn`` [M, HC*HS] bf16.
+    Nothing in them has to be initialised, and nothing in them outlives the call.
     """
     if isinstance(plan, K1DecoupledPlan):
         return {} if plan.folded else {"xn": ((tokens, plan.hc * plan.hs), torch.bfloat16)}
@@ -191,6 +191,8 @@ def plan_k1_fused(
     dma = 16 if 16 in arch.lds_dma_bytes else 0
     best: K1FusedPlan | None = None
     for row_tiles, waves in FUSED_TILES:
+        if (row_tiles, waves) != FUSED_TILES[-1] and TILE * row_tiles * waves >= 2 * tokens:
+            continue  # half of its waves would have no row
         for split in splits:
             if split > 1 and split * tokens * -(-live // TILE) * TILE * 8 > budget:
                 break

@@ -54,7 +54,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _check_entry(place: str, kind: str, entry: Any) -> None:
+def check_entry(place: str, kind: str, entry: Any) -> None:
+    """Raise :class:`TunedTableError` unless `entry` is one of a ``k1`` or ``up_gate_mix`` section."""
     _require(isinstance(entry, dict), place, "an object", entry)
     methods = METHOD_COUNTS[kind]
     method = entry.get("method")
@@ -90,7 +91,7 @@ def parse(data: Any) -> dict[str, dict[str, Section]]:
             _require(isinstance(entries, dict) and bool(entries), place, "an object with entries", entries)
             for tokens, entry in entries.items():
                 _require(tokens.isdecimal() and tokens[0] != "0", place, "keyed by token counts", tokens)
-                _check_entry(f"{place}/{tokens}", match[1], entry)
+                check_entry(f"{place}/{tokens}", match[1], entry)
             parsed[arch][name] = {int(t): entries[t] for t in sorted(entries, key=int)}
     return parsed
 

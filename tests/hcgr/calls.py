@@ -23,16 +23,24 @@ Change = Callable[[Call], Call]
 
 @dataclass
 class NoLaunch:
-    """Replaces ``hcgr.dispatch._compile``: records what is compiled and launched, and does nothing."""
+    """Replaces ``hcgr.dispatch._compile``: records what is compiled and launched, and does nothing else.
+
+    With `fill`, a launch sets what it would write to 1, so that results are the same each time.
+    """
 
     compiled: list[tuple[str, Any, str]] = field(default_factory=list)
     launches: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    fill: bool = False
 
     def __call__(self, kernel: str, plan: Any, arch: str) -> Callable[..., None]:
         self.compiled.append((kernel, plan, arch))
 
         def handle(*arguments: Any) -> None:
             self.launches.append((kernel.rpartition(".")[2], arguments))
+            for address in arguments if self.fill else ():
+                name = getattr(address, "name", "")
+                if name in ("rrms", "packed", "out", "x") or (name == "r2" and getattr(plan, "combine", False)):
+                    address.tensor.fill_(1)
 
         return handle
 

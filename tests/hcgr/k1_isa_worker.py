@@ -36,9 +36,7 @@ def compile_plan(arch: str, kernel: str, name: str, fields: dict[str, Any]) -> d
 
 def main() -> None:
     arch = sys.argv[1]
-    os.environ.update(
-        ARCH=arch, FLYDSL_GPU_ARCH=arch, FLYDSL_COMPILE_BACKEND="isa", FLYDSL_RUNTIME_ENABLE_CACHE="0"
-    )
+    os.environ.update(ARCH=arch, FLYDSL_GPU_ARCH=arch, FLYDSL_COMPILE_BACKEND="isa", FLYDSL_RUNTIME_ENABLE_CACHE="0")
     register_isa_backend()
     json.dump([compile_plan(arch, *request) for request in json.load(sys.stdin)], sys.stdout)
 

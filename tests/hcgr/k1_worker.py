@@ -29,9 +29,9 @@ def inputs_of(case: dict[str, Any]) -> Any:
     dtype = torch.float32 if case.get("norm_f32") else torch.bfloat16
     full = case.get("norm_full", False)
     kind = case.get("kind", "normal")
-    made = inputs.make(m, hc, hs, r, n_pad, kind=kind, seed=3, full_width_norm=full, norm_dtype=dtype)
-    weight = made.folded if case["fold"] else made.merged
-    values = (made.residual, made.block_output, made.injection, made.norm_weight, weight, 1e-6)
+    drawn = inputs.make(m, hc, hs, r, n_pad, kind=kind, seed=3, full_width_norm=full, norm_dtype=dtype)
+    weight = drawn.folded if case["fold"] else drawn.merged
+    values = (drawn.residual, drawn.block_output, drawn.injection, drawn.norm_weight, weight, 1e-6)
     return values, None
 
 
@@ -65,9 +65,7 @@ def launches_of(case: dict[str, Any], t: dict[str, Any], eps: float, arch: str) 
     if broken:
         raise ValueError(f"{plan}: {broken}")
     space = t["space"]
-    work = {
-        name: space.empty(shape, dtype, name) for name, (shape, dtype) in k1_limits.k1_workspace(plan, m).items()
-    }
+    work = {name: space.empty(shape, dtype, name) for name, (shape, dtype) in k1_limits.k1_workspace(plan, m).items()}
     spare = t["rrms"]
     out = work.get("partials", t["packed"])
     if case["path"] == "fused":
@@ -106,9 +104,9 @@ def run_case(case: dict[str, Any], arch: str) -> dict[str, Any]:
     """One K1 call.
 
     Keys of a case: path (fused, split_k, decoupled), m, hc, hs, r, n_pad, fold; optional combine, exact, eps,
-    kind, norm_f32, norm_full, residual_pad and y_pad (extra row stride), plan (fields of the plan), and
-    before: rows in front of the m that are checked. They are neither filled nor run, so that tensors of many
-    GiB cost nothing.
+    kind, norm_f32, norm_full, residual_pad and y_pad (extra row stride), plan (fields of the plan), checks
+    (more than memcheck, initcheck and counts), and before: rows in front of the m that are checked. Those are
+    neither filled nor run, so that tensors of many GiB cost nothing.
     """
     import torch
 
@@ -154,7 +152,7 @@ def run_case(case: dict[str, Any], arch: str) -> dict[str, Any]:
     for buffer in work.values() if not before else ():
         guards.poison(buffer)
     # A reduce workgroup covers rows in front, whose partials nobody wrote.
-    checks = ("memcheck", "counts") if before else ("memcheck", "initcheck", "counts")
+    checks = ("memcheck", "counts", *case.get("checks", ()), *(() if before else ("initcheck",)))
     first = {
         "k1_combine_norm": before,
         "k1_reduce": before * (n_pad // 8) // 256,

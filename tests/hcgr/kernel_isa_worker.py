@@ -52,9 +52,7 @@ def compile_plan(arch: str, kernel: str, fields: dict[str, Any], dumps: Path) ->
 
 def main() -> None:
     arch = sys.argv[1]
-    os.environ.update(
-        ARCH=arch, FLYDSL_GPU_ARCH=arch, FLYDSL_COMPILE_BACKEND="isa", FLYDSL_RUNTIME_ENABLE_CACHE="0"
-    )
+    os.environ.update(ARCH=arch, FLYDSL_GPU_ARCH=arch, FLYDSL_COMPILE_BACKEND="isa", FLYDSL_RUNTIME_ENABLE_CACHE="0")
     with tempfile.TemporaryDirectory() as directory:
         os.environ.update(FLYDSL_DUMP_IR="1", FLYDSL_DUMP_DIR=directory)
         register_isa_backend()
@@ -62,7 +60,7 @@ def main() -> None:
         from flydsl.extension.coop import warp
 
         warp._dispatch.targets.setdefault("isa", warp._dispatch.targets["rocm"])
-        builds = [compile_plan(arch, *request, Path(directory)) for request in json.load(sys.stdin)]
+        builds = [compile_plan(arch, kernel, fields, Path(directory)) for kernel, fields in json.load(sys.stdin)]
     json.dump(builds, sys.stdout)
 
 

@@ -15,7 +15,7 @@ from hcgr import contract
 from hcgr.plan import choose
 
 from . import calls
-from .calls import BF16, FUNCTIONS, HC, HS, LEGAL, N_PAD, Call, Change, NoLaunch, K, R, on, replace
+from .calls import FUNCTIONS, HC, HS, LEGAL, N_PAD, Call, Change, K, NoLaunch, R, on, replace
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,9 @@ K2_ROWS = [
     Row("block_m", replace(block_m=48), ("block_m", "128", "48")),
     Row("block_m that does not divide", replace(block_m=64), ("lora", "64", "32 rows")),
     Row("block_input rows", on("block_input", lambda t: t[:16]), ("block_input", "[M, HS]", "[16, 512]")),
-    Row("block_input is r2", lambda c: {"block_input": c["r2"][:, :HS].contiguous()}, ()),
     Row("block_input overlaps r2", overlapping("block_input", "r2"), ("block_input", "disjoint from r2")),
     Row("block_input overlaps w_up", overlapping("block_input", "w_up"), ("block_input", "disjoint from w_up")),
 ]
-K2_ROWS = [row for row in K2_ROWS if row.mentions]
 MIXED = [*NUMBERS, *NORMS, *STREAMS, *SHAPES, *PROJECTIONS]
 ROWS: dict[str, list[Row]] = {
     "combine_and_mix": [*tensor_rows("combine_and_mix"), *MIXED, *PENDING],
@@ -349,7 +347,7 @@ def test_stages_go_as_deep_as_lds_and_vmcnt_allow(
     assert [plan.stages for plan in plans] == list(range(2, deepest + 1))
     launched = len(no_launch.launches)
     for stages in (deepest + 1, 1000):
-        with pytest.raises(ValueError, match=rf"stages must be 2 to {deepest}, .*LDS.*vmcnt of 63 on {arch}, got"):
+        with pytest.raises(ValueError, match=rf"stages must be 2 to {deepest}, .*LDS.*vmcnt of 63 on {arch} allow, got"):
             FUNCTIONS["k1"](**calls.k1(split_k=1, stages=stages))
     assert len(no_launch.launches) == launched
 
@@ -493,10 +491,8 @@ def test_calls_that_must_be_accepted(name: str, no_launch: NoLaunch) -> None:
     assert no_launch.launches
 
 
-@pytest.mark.parametrize("entry", ["combine_and_mix", "mix", "k1"])
-def test_expanded_outputs_are_no_buffers(entry: str) -> None:
-    """A contiguous-looking [1, n] expanded to M rows overlaps itself: it is not contiguous."""
+def test_an_expanded_row_is_no_buffer() -> None:
+    """Its rows overlap each other."""
     buffer = calls.ones(1, K).expand(32, K)
     problems = list(contract.k1_problems(**calls.k1() | {"r2_out": buffer}))
     assert [problem.argument for problem in problems] == ["r2_out"]
-    assert BF16 is buffer.dtype

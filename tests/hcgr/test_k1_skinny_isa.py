@@ -124,7 +124,9 @@ def test_ir_states_the_protocol(arch: str, plan: SkinnyPlan) -> None:
     if plan.av:
         assert calls == {"llvm.amdgcn.av.store.b128": 1, "llvm.amdgcn.av.load.b128": plan.hc}
         assert not volatile
-        scopes = {re.findall(r"metadata !(\d+)", line)[-1] for line in ir.splitlines() if "call" in line and ".av." in line}
+        scopes = {
+            re.findall(r"metadata !(\d+)", line)[-1] for line in ir.splitlines() if "call" in line and ".av." in line
+        }
         (scope,) = scopes
         assert re.search(rf'^!{scope} = !{{!"agent"}}$', ir, re.MULTILINE)
     else:

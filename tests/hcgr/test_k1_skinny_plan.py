@@ -60,9 +60,7 @@ def test_lds_is_checked() -> None:
 @pytest.mark.parametrize("hc", [2, 4, 8])
 @pytest.mark.parametrize("hs", [2560, 8192, 40960])
 @pytest.mark.parametrize(("n_pad", "rank"), [(336, 320), (384, 320)])
-def test_decode_reads_weights_once_and_fills_the_machine(
-    arch: Arch, hc: int, hs: int, n_pad: int, rank: int
-) -> None:
+def test_decode_reads_weights_once_and_fills_the_machine(arch: Arch, hc: int, hs: int, n_pad: int, rank: int) -> None:
     for tokens in range(1, 9):
         plan = plan_skinny(tokens, hc, hs, n_pad, rank + hc, arch.cus, arch)
         assert not list(plan.problems(arch))
@@ -96,5 +94,5 @@ def test_narrowest_packed() -> None:
     ("hc", "hs", "n_pad", "live"), [(4, 2500, 336, 324), (3, 2560, 336, 324), (4, 2560, 332, 324), (4, 2560, 8, 9)]
 )
 def test_shapes_that_no_tile_fits(hc: int, hs: int, n_pad: int, live: int) -> None:
-    with pytest.raises(ValueError, match="skinny K1: .* got "):
+    with pytest.raises(ValueError, match=r"skinny K1: .* got "):
         plan_skinny(1, hc, hs, n_pad, live, 304, GFX942)

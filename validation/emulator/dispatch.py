@@ -14,7 +14,7 @@ from .errors import KernelFault
 from .findings import Finding, FindingLog
 from .machine.bind import Step, bind
 from .machine.engine import BRANCH_LIMIT, Chunk
-from .machine.in_flight import Instrument, attach, instrument
+from .machine.instrument import Instrument, attach, instrument
 from .machine.options import DEFAULT, MachineOptions
 from .machine.waves import BindContext, FloatMode, Identity, Waves
 from .memory.hierarchy import MemoryPort

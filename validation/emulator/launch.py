@@ -10,13 +10,14 @@ from typing import Any
 from .abi import Dim3, pack_kernarg
 from .dispatch import Launch, LaunchResult
 from .executor import Executor
+from .machine.engine import BRANCH_LIMIT
 from .machine.options import XCDS, MachineOptions
 from .memory.space import AddressSpace
 from .program import Kernel, Program, parse_program
 from .schedule import parse_schedule
 from .work import KernelWork
 
-__all__ = ["Launch", "LaunchResult", "kernel_work", "launch", "parse_cached"]
+__all__ = ["Launch", "LaunchResult", "dim3", "kernel_work", "launch", "parse_cached"]
 
 
 @functools.lru_cache(maxsize=64)
@@ -37,6 +38,7 @@ def launch(
     workgroups: Iterable[Dim3] | None = None,
     declared_clamps: Collection[str] = (),
     schedule: str = "lockstep",
+    branch_limit: int = BRANCH_LIMIT,
     completion: str = "earliest",
     memory: str = "flat",
     lds_dma: str = "in-order",
@@ -55,7 +57,8 @@ def launch(
     declared_clamps: source places (``file.py:12``, ``file.py``) that rely on a buffer descriptor's range check; elsewhere
         memcheck reports a clamped lane.
     schedule: which waves run when, see ``schedule.py``: ``lockstep``, ``in-order``, ``reversed``, ``random:SEED``,
-        ``systematic[:AT[+BY],...]``.
+        ``systematic[:AT[+BY],...]``. branch_limit: backward branches without a barrier or an end after which it is a
+        livelock.
     completion, memory, lds_dma, xcds, cus_per_xcd: which legal behaviour of the hardware, see ``machine/options.py``.
 
     Returns LaunchResult with the findings. Raises AsmError, UnsupportedError, TypeError (arguments), KernelFault,
@@ -68,12 +71,12 @@ def launch(
         if hasattr(value, "untyped_storage") and space.find(value.data_ptr()) is None and value.numel():
             space.register(value, f"arg{i}")
     target = program.kernel(kernel)
-    size, shape = _dim3(grid, "grid"), _dim3(block, "block")
+    size, shape = dim3(grid, "grid"), dim3(block, "block")
     kernarg = pack_kernarg(target, args, size, shape, dynamic_lds)
     work = kernel_work(
         target, size, workgroups,
         lambda _: Launch(program, target, size, shape, kernarg, dynamic_lds, space, checks, declared_clamps,
-                         options=options),
+                         options=options, branch_limit=branch_limit),
     )  # fmt: skip
     Executor([work], parse_schedule(schedule)).run()
     assert work.result is not None
@@ -93,7 +96,8 @@ def kernel_work(
     return KernelWork(kernel.name, begin=begin, chosen=chosen)
 
 
-def _dim3(value: Sequence[int], name: str) -> Dim3:
+def dim3(value: Sequence[int], name: str) -> Dim3:
+    """Three positive sizes; missing ones are 1."""
     dims = tuple(int(v) for v in value) + (1,) * (3 - len(value))
     if len(dims) != 3 or any(v < 1 for v in dims):
         raise ValueError(f"{name} must have one to three positive sizes, got {tuple(value)}")

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .abi import Dim3, hidden_values
+from .abi import Dim3, hidden_values, pack_kernarg
 from .checks.race_history import RaceHistory
 from .dispatch import Launch, LaunchResult
 from .errors import AsmError, EmulatorError
 from .findings import Finding
 from .host_tensors import borrow
-from .launch import kernel_work, parse_cached
+from .launch import dim3, kernel_work, parse_cached
+from .machine.engine import BRANCH_LIMIT
 from .machine.options import DEFAULT, MachineOptions
 from .memory.space import AddressSpace, Allocation
 from .program import Kernel, Program
@@ -40,6 +41,7 @@ class Session:
     concurrent: bool = False
     schedule: str = "lockstep"
     options: MachineOptions = DEFAULT
+    branch_limit: int = BRANCH_LIMIT
     launches: list[LaunchResult] = field(default_factory=list)
     host_races: list[Finding] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -90,6 +92,22 @@ class Session:
                     self._collect()
 
     # -- launching -----------------------------------------------------------------------------------------------------
+    def launch(
+        self, asm: str, kernel: str | None, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *,
+        dynamic_lds: int = 0, stream: Any = None,
+    ) -> LaunchResult | None:  # fmt: skip
+        """Launch a kernel of an assembly text on a stream (an object with ``cuda_stream``, a handle, or None).
+
+        Arguments as in :func:`validation.emulator.launch`. Returns None for a launch that is queued or captured.
+        """
+        program = parse_cached(asm)
+        target = program.kernel(kernel)
+        size, shape = dim3(grid, "grid"), dim3(block, "block")
+        kernarg = pack_kernarg(target, args, size, shape, dynamic_lds)
+        tensors = [a for a in args if hasattr(a, "untyped_storage")]
+        handle = int(getattr(stream, "cuda_stream", stream) or 0)
+        return self.submit(program, target, size, shape, kernarg, dynamic_lds, handle, tensors)
+
     def submit(
         self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int, stream: int,
         tensors: Sequence[Any],
@@ -113,6 +131,7 @@ class Session:
             return Launch(
                 program, kernel, grid, block, kernarg, dynamic_lds, self.space, self.checks, self.declared_clamps,
                 history=self.history, order=(work.rank, work.before), stream=work.stream, options=self.options,
+                branch_limit=self.branch_limit,
             )  # fmt: skip
 
         with self.lock:
@@ -145,6 +164,7 @@ def emulate(
     declared_clamps: Sequence[str] = (),
     schedule: str = "lockstep",
     concurrent: bool = False,
+    branch_limit: int = BRANCH_LIMIT,
     **options: Any,
 ) -> Iterator[Session]:
     """Run the launches of the enclosed code (of every thread) under ``checks`` and collect their results.
@@ -159,7 +179,7 @@ def emulate(
     """
     session = Session(
         arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps), concurrent, schedule,
-        MachineOptions(**options),
+        MachineOptions(**options), branch_limit,
     )
     _stack.append(session)
     try:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from validation.width_scan import symbols
 from validation.width_scan.frames import Frame
+from validation.width_scan.modules import walk
 from validation.width_scan.limits import INT32_MAX, LOOP, PROGRAM_ID, index_role
 from validation.width_scan.prepass import caps
 from validation.width_scan.scopes import assign, lookup
@@ -82,4 +83,4 @@ def cap(frame: Frame, name: str, value: Value) -> Value:
 
 def _bound_is_known(frame: Frame, node: ast.expr) -> bool:
     return all(lookup(frame, n.id) is not None or n.id in frame.function.module.imports
-               for n in ast.walk(node) if isinstance(n, ast.Name))
+               for n in walk(node) if isinstance(n, ast.Name))

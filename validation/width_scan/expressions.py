@@ -13,7 +13,7 @@ from validation.width_scan.scopes import lookup
 from validation.width_scan.calls import call, program_id
 from validation.width_scan.frames import Env, Frame
 from validation.width_scan.limits import LOOP, THREAD
-from validation.width_scan.modules import dotted
+from validation.width_scan.modules import dotted, walk
 from validation.width_scan.operations import arithmetic
 from validation.width_scan.values import (
     BOOL,
@@ -121,7 +121,7 @@ def is_compile_time(frame: Frame, node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and dotted(node.func).endswith("const_expr"):
         return True
     names = 0
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Name):
             value = lookup(frame, part.id)
             if value is not None and value.kind is not Kind.FUNCTION and not value.is_constant and value.literal is None:
@@ -164,7 +164,11 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp | ast.Set
 
 
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
-    known = Function(node, frame.function.module, None, f"{frame.function.qualified}.<lambda>", "plain", frame.dialect)
+    known = frame.analyzer.nested.get(node)
+    if known is None:
+        name = f"{frame.function.qualified}.<lambda>"
+        known = Function(node, frame.function.module, None, name, "plain", frame.dialect)
+        frame.analyzer.nested[node] = known
     return Value(Kind.FUNCTION, function=(known, frame.env))
 
 

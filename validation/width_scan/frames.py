@@ -83,6 +83,7 @@ class Analyzer:
     engine: Engine
     found: dict[tuple[str, int, int, str], Site] = field(default_factory=dict)
     sinks: dict[tuple[str, int, int, str], set[int]] = field(default_factory=dict)
+    nested: dict[ast.AST, Function] = field(default_factory=dict)
     memo: dict[Any, Value] = field(default_factory=dict)
     active: list[ast.AST] = field(default_factory=list)
     visited: set[ast.AST] = field(default_factory=set)

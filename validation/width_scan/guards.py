@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from validation.width_scan.modules import dotted
+from validation.width_scan.modules import dotted, walk
 
 #: A condition with such a name is true where 32 bits are enough, or where they are not.
 _NARROW_WHEN = re.compile(r"(?:^|_)(?:within|fits?|small|is_?32|use_?(?:int|i)32|int32|i32|32_?bit|below|under)(?:_|$)", re.I)
@@ -36,7 +36,7 @@ def _polarity(test: ast.expr) -> str:
 
 def _widens(body: list[ast.stmt]) -> bool:
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Attribute) and node.attr in _WIDE_NAMES:
                 return True
             if isinstance(node, ast.Name) and node.id in _WIDE_NAMES:

@@ -289,6 +289,7 @@ _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (
     ("copy copy_atom_call make_view load_tile store_tile", _copy),
     ("create_buffer_resource create_buffer_resource_from_addr make_buffer_ptr make_buffer_tensor make_rsrc "
      "make_buffer_resource make_buffer_rsrc", descriptor),
+    ("load_shared load_shared_relaxed local_load shared_load memcpy_load", lambda this: _loaded(this)),
     ("zeros full zeros_like full_like", _full),
     ("cdiv ceildiv ceil_div", _cdiv),
     ("minimum min minsi minui", _extreme("min")),

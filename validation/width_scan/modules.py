@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from validation.width_scan.values import Function
 
@@ -20,6 +20,8 @@ _UNSUPPORTED_IMPORT = (
     ("TileLang", re.compile(r"^tilelang(\.|$)")),
     ("Pallas", re.compile(r"^jax\.experimental\.pallas")),
 )
+#: A file with none of these words has no device code that it knows, nor any that it can name.
+_DEVICE_WORDS = ("triton", "flydsl", "gluon", "cutlass", "tilelang", "pallas")
 _JIT = {"jit": "device", "kernel": "kernel"}
 
 
@@ -37,6 +39,19 @@ def dotted(node: ast.AST) -> str:
             return ".".join(reversed(parts))
         else:
             return ""
+
+
+def walk(root: ast.AST) -> Iterator[ast.AST]:
+    """All nodes under `root`, itself included, in no particular order: several times as fast as :func:`ast.walk`."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        for value in node.__dict__.values():
+            if isinstance(value, list):
+                stack.extend(item for item in value if isinstance(item, ast.AST))
+            elif isinstance(value, ast.AST) and value._fields:
+                stack.append(value)
 
 
 @dataclass(slots=True)
@@ -113,29 +128,36 @@ class _Indexer:
     def __init__(self, module: Module) -> None:
         self.module = module
 
-    def run(self) -> None:
+    def run(self, everything: bool) -> None:
         top = Scope(self.module, None, None)
         self.module._top = top
-        self._imports()
+        if everything:
+            self._imports()
+        else:  # without a device language only what other files import from here matters
+            for node in self.module.tree.body:
+                self._import(node)
         self._body(self.module.tree.body, top, "")
 
     def _imports(self) -> None:
-        module = self.module
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    self._language(alias.name)
-                    local = alias.asname or alias.name.split(".")[0]
-                    module.imports[local] = (alias.name if alias.asname else local, "")
-            elif isinstance(node, ast.ImportFrom):
-                source = "." * node.level + (node.module or "")
-                self._language(node.module or "")
-                for alias in node.names:
-                    self._language(f"{node.module}.{alias.name}" if node.level == 0 else "")
-                    module.imports[alias.asname or alias.name] = (source, alias.name)
-            elif isinstance(node, ast.Call):
-                if isinstance(node.func, ast.Subscript) and isinstance(node.func.value, ast.Name):
-                    module.launched.add(node.func.value.id)
+        for node in walk(self.module.tree):
+            self._import(node)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+                if isinstance(node.func.value, ast.Name):
+                    self.module.launched.add(node.func.value.id)
+
+    def _import(self, node: ast.AST) -> None:
+        imports = self.module.imports
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self._language(alias.name)
+                local = alias.asname or alias.name.split(".")[0]
+                imports[local] = (alias.name if alias.asname else local, "")
+        elif isinstance(node, ast.ImportFrom):
+            source = "." * node.level + (node.module or "")
+            self._language(node.module or "")
+            for alias in node.names:
+                self._language(f"{node.module}.{alias.name}" if node.level == 0 else "")
+                imports[alias.asname or alias.name] = (source, alias.name)
 
     def _language(self, name: str) -> None:
         for language, pattern in _LANGUAGES:
@@ -173,6 +195,11 @@ class _Indexer:
                     self._body(handler.body, scope, prefix)
 
 
+def mentions_device_language(source: str) -> bool:
+    """Whether a file can hold device code at all: one of the languages' names is in it."""
+    return any(word in source for word in _DEVICE_WORDS)
+
+
 def parse(source: str, path: str) -> Module:
     """Parse and index one file.
 
@@ -180,10 +207,10 @@ def parse(source: str, path: str) -> Module:
         SyntaxError, ValueError, RecursionError: what :func:`ast.parse` raises.
     """
     module = Module(path, ast.parse(source, filename=path), source.splitlines())
-    _Indexer(module).run()
+    _Indexer(module).run(everything=mentions_device_language(source))
     for function in module.functions:
         if function.kind != "plain":
-            for node in ast.walk(function.node):
+            for node in walk(function.node):
                 if isinstance(node, ast.Call):
                     module.called.add(dotted(node.func).rpartition(".")[2])
     return module
@@ -194,6 +221,7 @@ class Library:
 
     def __init__(self) -> None:
         self._modules: dict[str, Module | None] = {}
+        self._resolved: dict[tuple[str, str], Module | None] = {}
 
     def add(self, module: Module) -> None:
         """Make a scanned file known."""
@@ -201,34 +229,40 @@ class Library:
 
     def resolve(self, module: Module, source: str) -> Module | None:
         """The module that `source` (absolute or relative dotted name) means in `module`, or None."""
-        relative = len(source) - len(source.lstrip("."))
+        base = os.path.dirname(os.path.realpath(module.path))
+        key = (base, source)
+        if key not in self._resolved:
+            self._resolved[key] = self._find(base, source)
+        return self._resolved[key]
+
+    def _find(self, base: str, source: str) -> Module | None:
         parts = [part for part in source.lstrip(".").split(".") if part]
-        base = Path(module.path).parent
+        relative = len(source) - len(source.lstrip("."))
         if relative:
             for _ in range(relative - 1):
-                base = base.parent
+                base = os.path.dirname(base)
             return self._load(base, parts)
         for _ in range(8):
-            if parts and (base / parts[0]).is_dir():
+            if parts and os.path.isdir(os.path.join(base, parts[0])):
                 found = self._load(base, parts)
                 if found is not None:
                     return found
-            if base == base.parent:
-                return None
-            base = base.parent
+            if base == os.path.dirname(base):
+                break
+            base = os.path.dirname(base)
         return None
 
-    def _load(self, base: Path, parts: list[str]) -> Module | None:
-        target = base.joinpath(*parts)
-        for candidate in (target.with_suffix(".py") if parts else target / "__init__.py", target / "__init__.py"):
+    def _load(self, base: str, parts: list[str]) -> Module | None:
+        target = os.path.join(base, *parts)
+        for candidate in (f"{target}.py", os.path.join(target, "__init__.py")):
             key = os.path.realpath(candidate)
-            if key in self._modules:
-                return self._modules[key]
-            if candidate.is_file():
+            if key not in self._modules and os.path.isfile(key):
                 try:
-                    self._modules[key] = parse(candidate.read_text(encoding="utf-8"), str(candidate))
+                    with open(key, encoding="utf-8") as file:
+                        self._modules[key] = parse(file.read(), candidate)
                 except (SyntaxError, ValueError, OSError, RecursionError):
                     # A helper that cannot be read is an unknown function; a scanned file is reported by the scan.
                     self._modules[key] = None
+            if self._modules.get(key) is not None:
                 return self._modules[key]
         return None

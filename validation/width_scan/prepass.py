@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from validation.width_scan.modules import Library, Module, dotted
+from validation.width_scan.modules import Library, Module, dotted, walk
 from validation.width_scan.values import Function
 
 #: Calls whose first argument (or this keyword) is an address.
@@ -52,7 +52,7 @@ def parameters(function: Function) -> list[ast.arg]:
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    for statement in ast.walk(node):
+    for statement in walk(node):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 if isinstance(target, ast.Name):
@@ -76,7 +76,7 @@ def pointers(function: Function, library: Library) -> frozenset[str]:
         assigned.setdefault(name, []).append(value)
     found = {name for name in names if name.lower().endswith(_POINTER_ENDS)}
     pending: list[str] = []
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if isinstance(node, ast.Call):
             pending.extend(_address_arguments(node, function, library))
         elif isinstance(node, ast.Attribute) and node.attr == "element_ty":
@@ -146,7 +146,7 @@ def caps(function: Function) -> dict[str, list[ast.expr]]:
     """
     if function.caps is None:
         found: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(function.node):
+        for node in walk(function.node):
             if not isinstance(node, ast.Compare):
                 continue
             left = node.left

@@ -17,7 +17,7 @@ from validation.width_scan.findings import FileStatus, ScanResult, group, suppre
 from validation.width_scan.frames import Analyzer, Env, Frame
 from validation.width_scan.languages import HANDLERS, type_width
 from validation.width_scan.limits import parameter_role
-from validation.width_scan.modules import Library, Module, parse
+from validation.width_scan.modules import Library, Module, mentions_device_language, parse
 from validation.width_scan.prepass import parameters, pointers
 from validation.width_scan.values import DATA, NARROW, OTHER, Function, Kind, Value, named_constant, quantity
 
@@ -167,12 +167,19 @@ def _read(path: Path) -> str:
 
 
 def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> ScanResult:
-    """Scan files and directories. A file that cannot be read or parsed has a status that says why."""
+    """Scan files and directories. A file that cannot be read or parsed has a status that says why.
+
+    A file in which no device language is named is not parsed: it holds no device code.
+    """
     files, others = candidates(paths)
     result, library, modules = ScanResult(), Library(), []
     for file in files:
         try:
-            module = parse(_read(file), str(file))
+            source = _read(file)
+            if not mentions_device_language(source):
+                result.files.append(FileStatus(str(file), "no device code"))
+                continue
+            module = parse(source, str(file))
         except SyntaxError as error:
             result.files.append(FileStatus(str(file), "unreadable", f"line {error.lineno}: {error.msg}"))
         except (OSError, ValueError, RecursionError) as error:

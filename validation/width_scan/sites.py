@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from validation.width_scan.frames import Frame
+from validation.width_scan.modules import walk
 from validation.width_scan.limits import INT32_MAX
 from validation.width_scan.scopes import lookup
 from validation.width_scan.symbols import Sym, quantities
@@ -27,7 +28,7 @@ def _stripped(node: ast.expr) -> ast.expr:
 
 def _holder(frame: Frame, node: ast.expr) -> Value:
     """The variable inside an operand that is best widened: a run-time index, else any 32-bit integer."""
-    named = [lookup(frame, part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
+    named = [lookup(frame, part.id) for part in walk(node) if isinstance(part, ast.Name)]
     narrow = [v for v in named if v is not None and v.kind is Kind.INT and v.width == NARROW and v.variable]
     return next((v for v in narrow if v.is_index), narrow[0] if narrow else OTHER)
 

@@ -143,7 +143,11 @@ def _return(frame: Frame, node: ast.Return) -> bool:
 
 
 def _function(frame: Frame, node: ast.FunctionDef) -> None:
-    known = Function(node, frame.function.module, None, f"{frame.function.qualified}.{node.name}", "plain", frame.dialect)
+    known = frame.analyzer.nested.get(node)
+    if known is None:
+        name = f"{frame.function.qualified}.{node.name}"
+        known = Function(node, frame.function.module, None, name, "plain", frame.dialect)
+        frame.analyzer.nested[node] = known
     frame.env.variables[node.name] = Value(Kind.FUNCTION, function=(known, frame.env))
 
 

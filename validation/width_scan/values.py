@@ -121,10 +121,10 @@ def constant(value: int) -> Value:
 def named_constant(name: str) -> Value:
     """A compile-time number of unknown value, bounded by what its name says.
 
-    A compile-time count of rows or tokens is the height of a tile.
+    A compile-time count of rows, tokens or columns is an extent of a tile.
     """
     role = role_of(name, constant=True)
-    if role.name in ("tokens", "elements") and name not in ("M", "N"):
+    if (role.name in ("tokens", "elements") and name not in ("M", "N")) or name.rpartition(".")[2] in ("columns", "cols"):
         role = replace(role, name="tile", limit=1024, typical=128, low=1)
     return integer(symbols.leaf(name, role), CONSTANT, role=role.name)
 

@@ -15,8 +15,8 @@ WORD = torch.arange(1024)
 class Pair:
     """``unsafe`` and ``safe`` differ in one place. ``expected(lane)``: what ``out[lane]`` must be, vectorised.
 
-    value: under latest completion the unsafe one gives a wrong value. finding: the ``waits`` check reports it, under both
-    completions, with these words in its message.
+    value: under latest completion the unsafe one gives a wrong value. finding: the ``waits`` check reports it, under
+    both completions, with these words in its message.
     """
 
     name: str

@@ -81,11 +81,13 @@ def run_probe(
     checks: Sequence[str] = ("memcheck", "waits"),
     **options: Any,
 ) -> Outcome:
-    """On entry s[4:7] is a descriptor of ``data`` (4096 bytes, word i holds 1000 + i), s[4:5] its address, s[8:9] that of
-    ``out`` (zeros), v0 four times the lane's number in the workgroup, s2 the workgroup, v15 zero, m0 zero."""
+    """On entry s[4:7] is a descriptor of ``data`` (4096 bytes, word i holds 1000 + i), s[4:5] its address, s[8:9] that
+    of ``out`` (zeros), v0 four times the lane's number in the workgroup, s2 the workgroup, v15 zero, m0 zero."""
     space = AddressSpace()
     data = space.empty((WORDS,), torch.int32, "data", initialised=True)
     out = space.empty((WORDS,), torch.int32, "out", initialised=True)
     data.copy_(torch.arange(WORDS) + 1000)
-    result = launch(assemble(body, arch), "probe", (groups,), (lanes,), (data, out), space=space, checks=checks, **options)
+    result = launch(
+        assemble(body, arch), "probe", (groups,), (lanes,), (data, out), space=space, checks=checks, **options
+    )
     return Outcome(result, data, out)

@@ -14,9 +14,7 @@ MODES = ("earliest", "latest")
 
 
 def _run(pair: Pair, text: tuple[str, ...], arch: str, completion: str, **more: Any) -> Outcome:
-    return run_probe(
-        text, arch, lanes=pair.lanes, groups=pair.groups, completion=completion, **pair.options, **more
-    )
+    return run_probe(text, arch, lanes=pair.lanes, groups=pair.groups, completion=completion, **pair.options, **more)
 
 
 def _is_right(pair: Pair, outcome: Outcome) -> bool:

@@ -1,4 +1,4 @@
-"""Pairs of two-workgroup protocols: one that publishes or reads without what the memory model demands, one that is right."""
+"""Pairs of two-workgroup protocols: one that lacks what the memory model demands, one that is right."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _message(
     expected: Callable[[torch.Tensor], torch.Tensor] = lambda lane: 4 * lane,
     **options: Any,
 ) -> Protocol:
-    """Workgroup 1 has read the data before (``before``), waits for the flag, acquires and reads; 0 writes and signals."""
+    """Workgroup 1 has read the data (``before``), waits for the flag, acquires and reads; 0 writes and signals."""
     text = f"""
         v_mov_b32_e32 v7, 1
         s_cmp_eq_u32 s2, 0
@@ -76,6 +76,8 @@ def _message(
 
 
 _SC1_DATA = {"write": "global_store_dword v0, v0, s[4:5] sc1", "release": "s_waitcnt vmcnt(0)"}
+_POLLED_IN_L1 = """- global_load_dword v3, v15, s[8:9] offset:2048
+    + global_load_dword v3, v15, s[8:9] offset:2048 sc1"""
 #: Keeps a wave busy without any memory operation, so that others get their turn.
 _DELAY = """s_movk_i32 s30, 400
     delay:
@@ -90,7 +92,7 @@ PROTOCOLS = (
     _message("buffer_wbl2 of workgroup scope", release="- buffer_wbl2 sc0\n+ buffer_wbl2 sc1\ns_waitcnt vmcnt(0)"),
     _message("buffer_wbl2 before the store", write="- buffer_wbl2 sc1\nglobal_store_dword v0, v0, s[4:5]",
              release="+ buffer_wbl2 sc1\ns_waitcnt vmcnt(0)"),
-    _message("buffer_inv before the flag", before="global_load_dword v5, v0, s[4:5]\n- buffer_inv sc1",
+    _message("buffer_inv before the flag", before="- buffer_inv sc1\nglobal_load_dword v5, v0, s[4:5]",
              acquire="+ buffer_inv sc1\ns_nop 0"),
     _message("write-through data, plain reader", **_SC1_DATA, acquire="s_nop 0",
              read="- global_load_dword v2, v0, s[4:5]\n+ global_load_dword v2, v0, s[4:5] sc1"),
@@ -110,20 +112,17 @@ PROTOCOLS = (
     _message("load into LDS of a stale line", acquire="+ buffer_inv sc1\ns_nop 0",
              read="global_load_lds_dword v0, s[4:5]\ns_waitcnt vmcnt(0)\nds_read_b32 v2, v0"),
     _message("flag polled in L1", deadlock=True,
-             poll="- global_load_dword v3, v15, s[8:9] offset:2048\n+ global_load_dword v3, v15, s[8:9] offset:2048 sc1"),
+             poll=_POLLED_IN_L1),
     _message("flag stays in L2", deadlock=True,
              signal="- global_store_dword v15, v7, s[8:9] offset:2048\n"
                     "+ global_store_dword v15, v7, s[8:9] offset:2048 sc1"),
     _message("flag by an atomic, polled in L1", deadlock=True, signal="global_atomic_add v15, v7, s[8:9] offset:2048",
-             poll="- global_load_dword v3, v15, s[8:9] offset:2048\n+ global_load_dword v3, v15, s[8:9] offset:2048 sc1"),
+             poll=_POLLED_IN_L1),
     _message("scalar cache is not coherent", before="s_load_dword s21, s[4:5], 0x8", **_SC1_DATA,
              acquire="buffer_inv sc1\n+ s_dcache_inv\ns_nop 0", expected=lambda lane: torch.full_like(lane, 8),
              read="s_load_dword s21, s[4:5], 0x8\ns_waitcnt lgkmcnt(0)\nv_mov_b32_e32 v2, s21"),
     _message("one XCD, other CU: stale L1", acquire="+ buffer_inv sc1\ns_nop 0", release="s_waitcnt vmcnt(0)",
              signal="global_store_dword v15, v7, s[8:9] offset:2048 sc1", options={"xcds": 1}),
-    _message("one XCD: system scope still bypasses", acquire="s_nop 0", release="s_waitcnt vmcnt(0)",
-             read="global_load_dword v2, v0, s[4:5] sc0 sc1", options={"xcds": 1},
-             write="- global_store_dword v0, v0, s[4:5]\n+ global_store_dword v0, v0, s[4:5] sc0 sc1"),
     _message("zero-fill by a plain store, then an atomic elsewhere",
              before="s_nop 0", acquire="s_nop 0", release="s_waitcnt vmcnt(0)",
              write="- global_store_dword v0, v15, s[4:5]\n+ global_store_dword v0, v15, s[4:5] sc1",

@@ -51,7 +51,7 @@ def test_flat_memory_shows_none_of_it(arch: str) -> None:
             assert (outcome.out[:64] == protocol.expected(LANE)).all()
 
 
-# -- what needs no scope bit -----------------------------------------------------------------------------------------------
+# -- what needs no scope bit ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("arch", ARCHS)
 def test_waves_of_a_workgroup_share_a_cache(arch: str) -> None:
     outcome = run_probe(
@@ -85,7 +85,8 @@ def test_a_wave_sees_its_own_stores(arch: str) -> None:
 def test_dirty_bytes_of_a_shared_line_survive(arch: str) -> None:
     """Eight workgroups on eight XCDs write every eighth byte of the same lines; each keeps what the others wrote."""
     outcome = run_probe(
-        ["global_load_dword v3, v0, s[4:5]", "s_waitcnt vmcnt(0)", "v_lshl_add_u32 v1, v0, 1, s2", "v_add_u32_e32 v3, s2, v0",
+        ["global_load_dword v3, v0, s[4:5]", "s_waitcnt vmcnt(0)", "v_lshl_add_u32 v1, v0, 1, s2",
+         "v_add_u32_e32 v3, s2, v0",
          "global_store_byte v1, v3, s[4:5]"],
         arch, groups=8, memory="weak",
     )  # fmt: skip
@@ -151,7 +152,7 @@ def test_split_k_arrival(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_kernel_boundaries_release_and_acquire(arch: str) -> None:
-    """What one launch leaves in its caches reaches memory, and the next launch does not see what the host has replaced."""
+    """What a launch leaves in its caches reaches memory; the next one does not see what the host has replaced."""
     import validation.emulator as emulator
 
     from ..waits import probe

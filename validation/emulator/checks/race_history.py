@@ -69,6 +69,8 @@ class RaceHistory:
         self.regions: dict[int, Shadow] = {}
         #: release and join nodes, see ``race_order``
         self.nodes: list[Any] = [None]
+        #: access id of an atomic or flag store -> its node
+        self.node_of: dict[int, int] = {}
 
     # -- order of launches ---------------------------------------------------------------------------------------------
     def register(self, rank: int, before: int) -> Order:

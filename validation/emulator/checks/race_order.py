@@ -34,13 +34,12 @@ VM_RING, LDS_RING = 64, 16
 
 class Reach(NamedTuple):
     """How far a wave's accesses are known, as access ids: issued (good within its workgroup), waited for (vector memory,
-    LDS), available to the agent, and its latest atomic."""
+    LDS), available to the agent."""
 
     issued: int = 0
     done: int = 0
     lds: int = 0
     available: int = 0
-    atomic: int = 0
 
     def join(self, other: Reach) -> Reach:
         return Reach(*(max(a, b) for a, b in zip(self, other, strict=True)))
@@ -78,7 +77,7 @@ class Node:
         if self.covers is None or self.available is None or not self.same_group.start <= row < self.same_group.stop:
             return NOTHING
         c = self.covers
-        reach = Reach(int(c.issued[row]), int(c.done[row]), int(c.lds[row]), int(self.available[row]), 0)
+        reach = Reach(int(c.issued[row]), int(c.done[row]), int(c.lds[row]), int(self.available[row]))
         return reach.join(self.own) if row == self.row else reach
 
 
@@ -103,6 +102,23 @@ def reach(history: RaceHistory, start: int, wave: int) -> Reach:
         node.memo[wave] = total
         stack.pop()
     return nodes[start].memo[wave]
+
+
+def knows(history: RaceHistory, start: int, access: int) -> bool:
+    """Has the value that this atomic or flag store left been read, directly or through others?"""
+    wanted = history.node_of.get(access)
+    if wanted is None:
+        return False
+    seen, stack = {0, start}, [start]
+    while stack:
+        node = stack.pop()
+        if node == wanted:
+            return True
+        # a node is younger than its parents
+        fresh = [p for p in history.nodes[node].parents if p >= wanted and p not in seen] if node else []
+        seen.update(fresh)
+        stack += fresh
+    return False
 
 
 class WaveOrder:
@@ -221,13 +237,13 @@ class WaveOrder:
         self.history.nodes.append(node)
         return len(self.history.nodes) - 1
 
-    def release(self, row: int, access: int, parents: Iterable[int], atomic: bool) -> int:
+    def release(self, row: int, access: int, parents: Iterable[int]) -> int:
         """The wave publishes what it has completed: the new node."""
         known = tuple(sorted({*parents, int(self.know[row])} - {0}))
-        own = Reach(
-            int(self.last[row]), int(self.done_vm[row]), int(self.done_lds[row]), int(self.available[row]), access if atomic else 0
-        )
-        return self._add(Node(known, self.base, row, own, self.covers, self.available, self.group_of(row)))
+        own = Reach(int(self.last[row]), int(self.done_vm[row]), int(self.done_lds[row]), int(self.available[row]))
+        node = self._add(Node(known, self.base, row, own, self.covers, self.available, self.group_of(row)))
+        self.history.node_of[access] = node
+        return node
 
     def acquires(self, row: int, access: int, through_lds: bool, nodes: tuple[int, ...]) -> None:
         """The wave has read a word that carries these nodes; it knows them once it has waited for the value."""

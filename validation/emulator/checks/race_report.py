@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..memory.access import Access, Kind, Space
 from .race_history import Order, RaceHistory
-from .race_order import reach
+from .race_order import knows, reach
 from .race_shadow import Suspects, Touch
 from .race_traits import ATOMIC, DMA, FLAG, POLL, RELAXED, SCALAR, THROUGH, WRITE
 
@@ -99,7 +99,9 @@ class Verdicts:
             return LDS_WAIT if same and earlier <= order.covers.issued[wave - state.base] else BARRIER
         if same:
             return None if earlier <= known.issued else BARRIER
-        if earlier > max(known.done, known.atomic if traits & ATOMIC else 0):
+        if traits & (ATOMIC | FLAG) and knows(history, int(order.know[row]), earlier):
+            return None
+        if earlier > known.done:
             return VM_WAIT if earlier <= known.issued else UNORDERED
         if what == "read":
             return None
@@ -110,7 +112,7 @@ class Verdicts:
         if bits & SCALAR:
             return SCALAR_CACHE
         loads = reach(history, int(order.know_loads[row]), wave)
-        return None if earlier <= max(loads.done, loads.atomic if traits & ATOMIC else 0) else NOT_INVALIDATED
+        return None if earlier <= loads.done else NOT_INVALIDATED
 
     # -- findings ------------------------------------------------------------------------------------------------------
     def _report(
@@ -121,7 +123,8 @@ class Verdicts:
         kind = {Kind.LOAD: "read", Kind.STORE: "write", Kind.ATOMIC: "atomic"}[access.kind]
         message = f"{access.space.value} {kind} races with the {what} by {self.history.who(earlier)}{where}: {reason}"
         name, index = self._element(port, w, access, s)
-        benign = access.kind is Kind.STORE and self._same_value(port, w, access, s)
+        together = earlier >= int(t.ids.min())
+        benign = access.kind is Kind.STORE and self._same_value(port, w, access, s, together)
         port.log.add_at(
             "benign" if benign else "racecheck", message, w, access.inst, int(s.rows[0]), int(s.lanes[0]), len(s.word), name,
             index, note=benign,
@@ -136,26 +139,22 @@ class Verdicts:
         return (None, None) if holder is None else (holder.name or None, holder.index_of(address))
 
     @staticmethod
-    def _same_value(port: MemoryPort, w: Waves, access: Access, s: Suspects) -> bool:
-        """Do all lanes of the pair write what the memory holds, or what the other lanes of this instruction write?"""
-        data = getattr(access, "data", None)
-        if data is None:
-            return False
+    def _same_value(port: MemoryPort, w: Waves, access: Access, s: Suspects, together: bool) -> bool:
+        """Do all lanes of the pair write what the memory holds, or (``together``) what the other lanes that write there
+        in the same instruction write? Lanes that overlap only partly count as different."""
+        assert access.data is not None
         offset, _, _ = port.spaces[access.space].resolve(port, w, access)
-        held = port.spaces[access.space].views.read(offset, access.nbytes)
         shape = access.mask.shape
         rows = np.array([_step_row(w, int(r)) for r in s.rows])
         mask = np.uint32((1 << (8 * access.nbytes)) - 1) if access.nbytes < 4 else np.uint32(0xFFFFFFFF)
-        words = [np.broadcast_to(word, shape) & mask for word in data]
-        first = offset[rows, s.lanes]
-        for i, word in enumerate(words):
-            if (held[i][rows, s.lanes] == word[rows, s.lanes]).all():
-                continue
-            # not in memory yet: the other writer may be in this very instruction
-            for place, value in zip(first, word[rows, s.lanes], strict=True):
-                others = word[(offset == place) & access.mask]
-                if len(others) < 2 or (others != value).any():
-                    return False
+        words = [np.broadcast_to(word, shape) & mask for word in access.data]
+        if not together:
+            held = port.spaces[access.space].views.read(offset, access.nbytes)
+            return all((h[rows, s.lanes] == word[rows, s.lanes]).all() for h, word in zip(held, words, strict=True))
+        for place in np.unique(offset[rows, s.lanes]):
+            here = (offset < place + access.nbytes) & (offset + access.nbytes > place) & access.mask
+            if (offset[here] != place).any() or any((word[here] != word[here][0]).any() for word in words):
+                return False
         return True
 
 

@@ -205,7 +205,7 @@ class RaceCheck:
             mine = np.unique(words[own])
             carried = tuple({int(h) for h in shadow.heads[mine]} - {0}) if bits & ATOMIC else ()
             access_id = int(t.ids[own][0])
-            node = order.release(row, access_id, carried, bool(bits & ATOMIC))
+            node = order.release(row, access_id, carried)
             shadow.heads[mine] = node
             if bits & ATOMIC:
                 order.acquires(row, access_id, local, carried)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,7 @@ class Touch:
     traits: Traits | None = None
 
     @classmethod
-    def of(cls, step: Step, ctx: BindContext) -> Touch:
+    def of(cls, step: Step, ctx: BindContext, traits: Traits | None) -> Touch:
         entry, operands = step.entry, step.inst.operands
         sets = [frozenset(operand_keys(o, ctx)) for o in operands]
         written = _written(step)
@@ -63,10 +63,7 @@ class Touch:
             implicit.append(scalar_key(M0))
         read = read | frozenset(implicit)
         written_keys = [k for name in entry.dst for k in _IMPLICIT_KEYS.get(name, ())]
-        return cls(step.inst, read, frozenset().union(read, written_keys, *sets), ctx.agpr_base)
-
-    def with_traits(self, traits: Traits) -> Touch:
-        return replace(self, traits=traits)
+        return cls(step.inst, read, frozenset().union(read, written_keys, *sets), ctx.agpr_base, traits)
 
     def name(self, key: int) -> str:
         if key >= SCALAR_KEYS:
@@ -90,8 +87,8 @@ def _written(step: Step) -> int:
 class WaitCheck:
     """The checker of one chunk.
 
-    LDS is followed by dword: ``seq``: number of the last load into LDS that writes it (0: none); ``wave``: the wave that
-    issued it; ``landed``: barriers which that wave had passed when it retired the load, -1 while in flight.
+    LDS is followed by dword: ``seq``: number of the last load into LDS that writes it (0: none); ``wave``: the wave
+    that issued it; ``landed``: barriers which that wave had passed when it retired the load, -1 while in flight.
     """
 
     def __init__(self, w: Waves, program: Program) -> None:
@@ -156,20 +153,24 @@ class WaitCheck:
         flying = (seq != 0) & (landed < 0)
         foreign = (seq != 0) & (landed >= 0) & (wave != waves[:, None, None])
         fresh = foreign & (board.epoch[waves][:, None, None] <= landed)
-        for bad, text in ((flying, "is in flight"), (fresh, "has landed without a barrier since its wait")):
+        for bad in (flying, fresh):
             if bad.any():
                 row, lane, _ = (int(x[0]) for x in np.nonzero(bad))
-                load = self._loads[int(seq[bad][0])]
                 verb = "read" if access.kind is Kind.LOAD else "written"
-                by = "" if int(wave[bad][0]) == int(waves[row]) else " of another wave"
-                message = f"LDS byte {int(access.address[row, lane]):#x} is {verb} while `{load.text}`{by} ({_place(load)}) {text}"
-                if by == "" and bad is flying:
-                    pending = next((p for p in board.queues["vmcnt"] if p.seq == int(seq[bad][0])), None)
-                    if pending is not None:
-                        late = np.zeros(self.w.count, bool)
-                        late[waves[row]] = True
-                        message = f"LDS byte {int(access.address[row, lane]):#x} is {verb} while {self._in_flight(board, pending, late)}"
-                self.w.port.log.add_at("waits", message, self.w, inst, int(waves[row]), lane, int(bad.any(axis=(1, 2)).sum()))
+                what = self._why(board, int(seq[bad][0]), int(waves[row]), int(wave[bad][0]), bad is flying)
+                message = f"LDS byte {int(access.address[row, lane]):#x} is {verb} while {what}"
+                count = int(bad.any(axis=(1, 2)).sum())
+                self.w.port.log.add_at("waits", message, self.w, inst, int(waves[row]), lane, count)
+
+    def _why(self, board: InFlight, seq: int, reader: int, writer: int, flying: bool) -> str:
+        """What is wrong with touching bytes that load number ``seq`` into LDS, of wave ``writer``, writes."""
+        pending = next((p for p in board.queues["vmcnt"] if p.seq == seq), None)
+        if flying and reader == writer and pending is not None:
+            return self._in_flight(board, pending, np.arange(self.w.count) == reader)
+        load = self._loads[seq]
+        state = "is in flight" if flying else "has landed without a barrier since its wait"
+        whose = "" if reader == writer else f" of wave {int(self.w.ident.wave[writer])}"
+        return f"`{load.text}`{whose} ({_place(load)}) {state}"
 
     def _dwords(self, access: Access, sel: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Numbers of the dwords of each lane [n, 64, d], and which are to be looked at."""
@@ -185,7 +186,7 @@ class WaitCheck:
         """A load into LDS was issued."""
         size = len(self.w.port.spaces[Space.LDS].content) // 4
         if self._shadow is None:
-            self._shadow = {"seq": np.zeros(size, np.int64), "wave": np.zeros(size, np.int64), "landed": np.zeros(size, np.int64)}
+            self._shadow = {name: np.zeros(size, np.int64) for name in ("seq", "wave", "landed")}
         assert pending.request is not None
         access = pending.request.pieces[-1].access
         index, inside = self._dwords(access, pending.waves)

@@ -164,6 +164,4 @@ def bind_ds_count(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     def perform(w: Waves, request: Request) -> Words:
         return [w.port.atomic(w, request.pieces[0].access, op, request.data)]
 
-    return MemoryOperation(
-        Kind.ATOMIC, issue, perform, lambda w, words: w.vput(row, words[0]), range(row, row + 1)
-    )
+    return MemoryOperation(Kind.ATOMIC, issue, perform, lambda w, words: w.vput(row, words[0]), range(row, row + 1))

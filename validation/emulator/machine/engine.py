@@ -109,7 +109,7 @@ class Chunk:
             if not self._group(pc, limit):
                 if self.w.in_flight is not None:
                     self.w.in_flight.settle()
-                return Outcome.YIELDED
+                return Outcome.YIELDED if self.branches <= self.branch_limit else Outcome.ENDLESS
 
     def _pick(self, live: Any) -> tuple[int, Any, int]:
         self.turn += 1
@@ -179,21 +179,32 @@ class Chunk:
                         self._set_pc(target)
                         return going or self._lenient()
                 pc = target
-            elif control in ("wait", "yield", "nop"):
+            elif control == "wait":
+                step.run(w)
+                for waited in self.on_wait:
+                    waited(w, step.inst)
+                pc += 1
+            elif control in ("yield", "nop"):
                 step.run(w)
                 pc += 1
             elif control == "barrier":
                 step.run(w)
-                self.idle = 0
+                self.idle = self.branches = 0
                 pc += 1
                 if w.sel is None:
+                    for released in self.on_release:
+                        self.pc[:] = pc
+                        released(self, None)
                     continue
                 self._set_pc(pc)
                 self._arrive()
                 return True
             elif control == "end":
                 step.run(w)
-                self.idle = 0
+                self.idle = self.branches = 0
+                self._set_pc(pc)
+                for ended in self.on_end:
+                    ended(w)
                 if w.sel is None:
                     self.state[:] = DONE
                 else:

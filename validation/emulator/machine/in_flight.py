@@ -1,40 +1,38 @@
 """Memory operations between issue and retirement: counters, order of retirement, latest legal completion.
 
-Rules (CDNA3 ISA, "S_WAITCNT" and "Data dependency resolution"; LLVM SIInsertWaitcnts; AMDGPUUsage, "Memory Model GFX942"):
+Rules (CDNA3 ISA, "S_WAITCNT" and "Data dependency resolution"; LLVM SIInsertWaitcnts; AMDGPUUsage, "Memory Model
+GFX942"):
 
-* vmcnt counts MUBUF, GLOBAL, SCRATCH and FLAT operations, loads into LDS and ``buffer_wbl2``. They retire in issue order,
-  loads, stores and atomics mixed. ``buffer_inv`` is not counted (as SIInsertWaitcnts has it).
-* lgkmcnt counts LDS operations (in order), FLAT, and SMEM and clock reads (1, or 2 for more than a dword), which retire
-  in any order: only lgkmcnt(0) retires those.
+* vmcnt counts MUBUF, GLOBAL, SCRATCH and FLAT operations, loads into LDS and ``buffer_wbl2``. They retire in issue
+  order, loads, stores and atomics mixed. ``buffer_inv`` is not counted (as SIInsertWaitcnts has it).
+* lgkmcnt counts LDS operations (in order), FLAT, and SMEM and clock reads (1, or 2 for more than a dword), which
+  retire in any order: only lgkmcnt(0) retires those.
 * FLAT counts in both and may retire early in either: its result is there after vmcnt(0) and lgkmcnt(0).
 * Stores read their data when they are issued (expcnt is for exports and GDS since GFX7).
 * A full counter (63, 15) stalls the issue until there is room.
 
-*Inferred*: with ``latest`` a load samples memory and writes its registers when a wait, a full counter or the wave's end
-retires it; stores, LDS operations and atomics take effect then. Operations of one queue of one wave keep their order. A
-vector-memory atomic that returns a value is how waves publish: it takes effect when issued, before older operations
-of its wave on other addresses, and only its result is late. Loads sample before stores of other addresses that retire
-at the same moment. What is outstanding in a chunk that merely polls takes
+*Inferred*: with ``latest`` a load samples memory and writes its registers when a wait, a full counter or the wave's
+end retires it; stores, LDS operations and atomics take effect then. Operations of one queue of one wave keep their
+order, with two exceptions. A vector-memory atomic that returns a value is how waves publish: it takes effect when
+issued, before older operations of its wave on other addresses, and only its result is late. Loads sample before
+stores to other addresses that retire at the same moment. What is outstanding in a chunk that merely polls takes
 effect when the chunk yields: late is not never.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import Kind, Maintenance, Space
+from ..memory.access import Kind, Space
 from ..memory.views import Words
-from ..program.program import Instruction, Program
-from .bind import Step
-from .options import MachineOptions
+from ..program.program import Instruction
 from .transfer import MemoryOperation, Request
-from .waves import BindContext, Waves
+from .waves import Waves
 
 VM, LGKM = "vmcnt", "lgkmcnt"
 #: What each counter can hold.
@@ -58,9 +56,9 @@ class Traits:
 class Pending:
     """An issued operation, until it has retired in each of its waves.
 
-    waves: rows of the chunk that issued it, k of them; slot [W]: their position in the arrays of ``request``, ``em`` and
-    ``words``. order [W]: number of the operation among the ordered ones of its counter. waiting[counter] [W]: not yet
-    retired there. undone [W]: no effect yet. span: see :func:`_span`, for the k waves.
+    waves: rows of the chunk that issued it, k of them; slot [W]: their position in the arrays of ``request``, ``em``
+    and ``words``. order [W]: number of the operation among the ordered ones of its counter. waiting[counter] [W]: not
+    yet retired there. undone [W]: no effect yet. span: see :func:`_span`, for the k waves.
     """
 
     traits: Traits
@@ -85,7 +83,8 @@ class Pending:
 class InFlight:
     """The operations in flight of one chunk (``Waves.in_flight``).
 
-    latest: completion policy. check: the ``waits`` checker, or None. ``busy``: register key -> operations that will write it.
+    latest: completion policy. check: the ``waits`` checker, or None. ``busy``: register key -> operations that will
+    write it.
     """
 
     def __init__(self, w: Waves, latest: bool, check: Any = None) -> None:
@@ -133,7 +132,12 @@ class InFlight:
             return
         request = (operation.issue(w) if request is None else request).detached(w.n)
         pending = self._append(traits, request, True)
-        if operation.kind is Kind.ATOMIC and operation.put is not None and pending.span and pending.span[0] is Space.GLOBAL:
+        if (
+            operation.kind is Kind.ATOMIC
+            and operation.put is not None
+            and pending.span
+            and pending.span[0] is Space.GLOBAL
+        ):
             self._overtake(pending)
 
     def _append(self, traits: Traits, request: Request | None, late: bool) -> Pending:
@@ -266,7 +270,7 @@ class InFlight:
 
     @staticmethod
     def _rows(pending: Pending, where: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp] | None, Any]:
-        """Waves, their positions in the operation's arrays (None for all of them), their exec mask when it was issued."""
+        """Waves, their positions in the operation's arrays (None for all of them), their exec mask at issue."""
         waves = np.flatnonzero(where)
         if len(waves) == len(pending.waves):
             return waves, None, pending.em
@@ -323,93 +327,3 @@ def _overlap(a: Pending, b: Pending, waves: NDArray[np.bool_]) -> bool:
     (first, low, high), (second, start, end) = a.span, b.span
     mine, theirs = a.slot[both], b.slot[both]
     return first is second and bool(((start[theirs] <= high[mine]) & (low[mine] <= end[theirs])).any())
-
-
-# -- instrumenting steps ------------------------------------------------------------------------------------------------
-def traits_of(step: Step, dma_in_order: bool) -> Traits:
-    """Counters of a memory instruction, by its form."""
-    operation: MemoryOperation = step.run
-    form, inst, options = step.entry.form, step.inst, step.entry.options
-    into_lds = options.get("kind") == "lds" or "lds" in inst.modifiers
-    counters: tuple[str, ...] = (VM,)
-    ordered, units = True, 1
-    if form == "flat":
-        counters, ordered = (VM, LGKM), False
-    elif form in ("smem", "clock"):
-        counters, ordered, units = (LGKM,), False, 2 if options.get("dwords", 2) > 1 else 1
-    elif form.startswith("ds"):
-        counters = (LGKM,)
-    elif form == "cache" and options["what"] is not Maintenance.WRITE_BACK:
-        counters = ()
-    elif into_lds:
-        ordered = dma_in_order
-    return Traits(operation, inst, counters, ordered, units, into_lds)
-
-
-@dataclass(frozen=True)
-class Instrument:
-    """Wraps bound steps so that they go through ``Waves.in_flight``. Equal instruments share bound programs."""
-
-    dma_in_order: bool
-    waits: bool
-    _made: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    def __call__(self, step: Step, ctx: BindContext) -> Step:
-        run, inst = self._run(step, ctx), step.inst
-        return step if run is None else Step(run, step.control, inst, step.entry, step.target)
-
-    def _run(self, step: Step, ctx: BindContext) -> Callable[[Waves], Any] | None:
-        from ..checks.waits import Touch
-
-        inner, inst = step.run, step.inst
-        if step.control == "wait":
-            counters = inner(None)
-            return lambda w: w.in_flight.wait(inst, counters)
-        if step.control == "end":
-            return lambda w: w.in_flight.end()
-        if step.control == "barrier":
-            return lambda w: w.in_flight.barrier()
-        touch = Touch.of(step, ctx) if self.waits else None
-        if isinstance(inner, MemoryOperation):
-            traits = traits_of(step, self.dma_in_order)
-            if touch is None:
-                return lambda w: w.in_flight.issue(traits)
-            known = touch.with_traits(traits)
-
-            def issue(w: Waves) -> None:
-                if not w.in_flight.busy.keys().isdisjoint(known.keys):
-                    w.in_flight.check.touched(w.in_flight, known)
-                w.in_flight.issue(traits)
-
-            return issue
-        if touch is None or not touch.keys:
-            return None
-        plain = touch
-
-        def run(w: Waves) -> Any:
-            if not w.in_flight.busy.keys().isdisjoint(plain.keys):
-                w.in_flight.check.touched(w.in_flight, plain)
-            return inner(w)
-
-        return run
-
-
-@functools.cache
-def _instrument(dma_in_order: bool, waits: bool) -> Instrument:
-    return Instrument(dma_in_order, waits)
-
-
-def instrument(options: MachineOptions, checks: Sequence[str]) -> Instrument | None:
-    """What wraps the steps of a launch; None when every operation is simply done at its issue."""
-    if options.completion == "earliest" and "waits" not in checks:
-        return None
-    return _instrument(options.lds_dma == "in-order", "waits" in checks)
-
-
-def attach(w: Waves, options: MachineOptions, checks: Sequence[str], program: Program) -> None:
-    """Give a new chunk its :class:`InFlight`, where the launch needs one."""
-    from ..checks.waits import WaitCheck
-
-    if instrument(options, checks) is not None:
-        check = WaitCheck(w, program) if "waits" in checks else None
-        w.in_flight = InFlight(w, options.completion == "latest", check)

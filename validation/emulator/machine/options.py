@@ -1,4 +1,4 @@
-"""Which of the behaviours that the hardware allows a launch shows: completion of memory operations, caches, their numbers."""
+"""Which of the behaviours that the hardware allows a launch shows: completion of memory operations, caches."""
 
 from __future__ import annotations
 

@@ -62,6 +62,8 @@ class Access:
     clamped: NDArray[np.bool_] | None = None
     everywhere: bool = False
     strict: bool = False
+    #: the words that a store writes, set by the port for its observers
+    data: Any = None
 
     def rows(self, index: Any) -> Access:
         """The part of some of the waves."""

@@ -62,6 +62,7 @@ class MemoryPort:
     def write(self, w: Waves, access: Access, words: Words) -> None:
         """Store one uint32 array (broadcastable to [n, 64]) for each dword. The highest lane wins a conflict."""
         memory = self.spaces[access.space]
+        access.data = words
         for observer in self.observers:
             observer.observe(self, w, access)
         offset, mask, everywhere = memory.resolve(self, w, access)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .views import TypedViews, Words
 
-#: Bytes of a line of L1, L2 and the scalar cache (CDNA3 ISA; the scalar cache's 64 are rounded up, which is only staler).
+#: Bytes of a line of L1, L2 and the scalar cache (CDNA3 ISA; the scalar cache has 64: more at once is only staler).
 LINE = 128
 SHIFT = 7
 _FIRST_SLOTS = 1024
@@ -59,7 +59,9 @@ class LinePool:
     def read(self, slot: NDArray[np.int64], address: NDArray[np.int64], nbytes: int) -> Words:
         return self.views.read(slot * LINE + (address & (LINE - 1)), nbytes)
 
-    def write(self, slot: NDArray[np.int64], address: NDArray[np.int64], nbytes: int, words: Words, dirty: bool) -> None:
+    def write(
+        self, slot: NDArray[np.int64], address: NDArray[np.int64], nbytes: int, words: Words, dirty: bool
+    ) -> None:
         """Later lanes win. The bytes become dirty, or clean."""
         where = slot * LINE + (address & (LINE - 1))
         self.views.write(where, nbytes, words)

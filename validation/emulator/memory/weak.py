@@ -1,23 +1,23 @@
 """Caches of a device under the most-stale policy: what survives here survives the hardware.
 
-Sources: CDNA3 ISA, "Memory scopes and temporal hints"; AMDGPUUsage, "Memory Model GFX942"; SIMemoryLegalizer. {sc1, sc0} is
-the scope: 0 wave, 1 workgroup, 2 agent, 3 system.
+Sources: CDNA3 ISA, "Memory scopes and temporal hints"; AMDGPUUsage, "Memory Model GFX942"; SIMemoryLegalizer.
+{sc1, sc0} is the scope: 0 wave, 1 workgroup, 2 agent, 3 system.
 
 * L1 of each CU: write-through. Loads of wave and workgroup scope hit it; agent and system scope miss and drop the line.
 * L2 of each XCD: keeps dirty bytes. With several XCDs, loads and stores of agent and system scope bypass it.
 * Atomics bypass L1 and are performed where all XCDs see them; their sc0 means "return", their sc1 system scope.
-* ``buffer_wbl2`` of agent scope (several XCDs) or system scope writes the XCD's dirty bytes back; ``buffer_inv`` of these
-  scopes empties the CU's L1 and drops the clean bytes of its XCD's L2 when there are several. Of wave and workgroup
-  scope both do nothing, as workgroups are not split over CUs (tgsplit off).
+* ``buffer_wbl2`` of agent scope (several XCDs) or system scope writes the XCD's dirty bytes back; ``buffer_inv`` of
+  these scopes empties the CU's L1 and drops the clean bytes of its XCD's L2 when there are several. Of wave and
+  workgroup scope both do nothing, as workgroups are not split over CUs (tgsplit off).
 * The scalar cache sees neither vector stores nor ``buffer_inv``; ``s_dcache_inv`` and the start of a kernel empty it.
 * A kernel begins with an acquire and ends with a release of the whole device.
 
-*Inferred*: nothing is ever evicted; a line that is fetched is valid as a whole (128 bytes) until dropped; dirty masks are by
-byte; a bypassing load still sees the dirty bytes of its own XCD, and a bypassing store or an atomic updates a copy that
-its own L2 holds, because one wave's accesses to one address stay in order; an invalidation keeps dirty bytes; all memory
-is non-coherent between XCDs (as memory of the own device is); each CU has a scalar cache of its own, which only makes
-it see less of the others; ``s_load`` with glc bypasses it.
-Workgroups go round robin to the XCDs, and within one round robin to the CUs.
+*Inferred*: nothing is ever evicted; a line that is fetched is valid as a whole (128 bytes) until dropped; dirty masks
+are by byte; a bypassing load still sees the dirty bytes of its own XCD, and a bypassing store or an atomic updates a
+copy that its own L2 holds, because one wave's accesses to one address stay in order; an invalidation keeps dirty bytes;
+all memory is non-coherent between XCDs (as memory of the own device is); each CU has a scalar cache of its own, which
+only makes it see less of the others; ``s_load`` with glc bypasses it. Workgroups go round robin to the XCDs, and within
+one round robin to the CUs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Caches:
         self.scalar: dict[int, Cache] = {}
         self.l2: dict[int, Cache] = {x: Cache() for x in range(xcds)}
 
-    # -- where waves are -------------------------------------------------------------------------------------------------
+    # -- where waves are ---------------------------------------------------------------------------------------------
     def _places(self, w: Waves) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """CU (numbered over the device) and XCD of each selected wave."""
         if "places" not in w.extra:
@@ -89,7 +89,7 @@ class Caches:
     def _bypasses_l2(self, scope: int) -> bool:
         return scope == SYSTEM or (scope == AGENT and self.xcds > 1)
 
-    # -- the port's operations; ``address`` int64 [n, 64] or [n, 1] ------------------------------------------------------
+    # -- the port's operations; ``address`` int64 [n, 64] or [n, 1] --------------------------------------------------
     def read(self, memory: GlobalMemory, w: Waves, access: Access, address: Any, mask: Any) -> Words:
         lanes, scope = self._lanes(w, address, mask), self._scope(access)
         values = _unbroken(lanes, access.nbytes, lambda part, n: self._load(memory, part, n, scope, access))
@@ -151,7 +151,7 @@ class Caches:
         """A kernel has ended: release."""
         self._write_back(memory, set(self.l2))
 
-    # -- loads -----------------------------------------------------------------------------------------------------------
+    # -- loads -------------------------------------------------------------------------------------------------------
     def _load(self, memory: GlobalMemory, lanes: _Lanes, nbytes: int, scope: int, access: Access) -> Words:
         is_scalar = access.address.shape[1] == 1
         if is_scalar and not access.cache.sc0:
@@ -210,7 +210,7 @@ class Caches:
             slot = slots[line] = self.pool.take()
         return slot
 
-    # -- stores ----------------------------------------------------------------------------------------------------------
+    # -- stores ------------------------------------------------------------------------------------------------------
     def _store(self, memory: GlobalMemory, lanes: _Lanes, nbytes: int, words: Words, scope: int) -> None:
         if scope >= AGENT:
             self._drop(self.l1, lanes)
@@ -233,7 +233,7 @@ class Caches:
         if here.any():
             self.pool.write(slot[here], lanes.address[here], nbytes, [word[here] for word in words], False)
 
-    # -- lines -----------------------------------------------------------------------------------------------------------
+    # -- lines -------------------------------------------------------------------------------------------------------
     @staticmethod
     def _find(caches: dict[int, Cache], owner: NDArray[np.int64], address: NDArray[np.int64]) -> NDArray[np.int64]:
         """Slot of each lane's line, -1 where its cache does not hold it."""

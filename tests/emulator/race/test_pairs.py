@@ -1,0 +1,36 @@
+"""Each unsafe variant is found, each safe one stays silent under every schedule, on both architectures."""
+
+from __future__ import annotations
+
+import pytest
+
+from .pairs import PAIRS, Pair
+from .probe import SCHEDULES, run
+
+ARCHS = ("gfx942", "gfx950")
+
+
+def _id(pair: Pair) -> str:
+    return pair.name.replace(" ", "-")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("pair", PAIRS, ids=_id)
+def test_unsafe_is_found(pair: Pair, arch: str) -> None:
+    result = run(pair.unsafe, arch, groups=pair.groups, lanes=pair.lanes)
+    found = [str(f) for f in result.findings if f.check == pair.check]
+    assert any(pair.says in text for text in found), result.findings or result.notes
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("pair", PAIRS, ids=_id)
+def test_safe_is_silent(pair: Pair, schedule: str, arch: str) -> None:
+    result = run(pair.safe, arch, groups=pair.groups, lanes=pair.lanes, schedule=schedule)
+    assert result.findings == ()
+
+
+def test_enough_pairs() -> None:
+    assert len(PAIRS) >= 40
+    assert len({pair.name for pair in PAIRS}) == len(PAIRS)
+    assert all(pair.safe != pair.unsafe for pair in PAIRS)

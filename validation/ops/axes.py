@@ -1,0 +1,139 @@
+"""Shapes and axes that the grids of HCGR's mixing entry points share, and the rules between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from validation.grid import Axis, AxisValue, Rule
+
+#: Bytes of a bf16 element.
+ELEMENT = 2
+#: Most rows of the skinny path, by the op's specification.
+DECODE_ROWS = 8
+#: Granule of the tiled paths' rows: the matrix instruction's tile.
+TILE = 16
+
+
+class Shape(NamedTuple):
+    """HC streams of HS columns, low rank r, and the row stride n_pad of packed."""
+
+    hc: int
+    hs: int
+    r: int
+    n_pad: int
+
+    @property
+    def width(self) -> int:
+        """K = HC*HS."""
+        return self.hc * self.hs
+
+
+PRODUCTION = Shape(4, 2560, 320, 336)
+SMALL = Shape(4, 512, 32, 48)
+
+#: Label to shape, role and reason. The small ones keep a case cheap: HS = 512 is the narrowest stream there is.
+SHAPES: dict[str, tuple[Shape, str, str]] = {
+    "p336": (PRODUCTION, "production", ""),
+    "p384": (Shape(4, 2560, 320, 384), "production", ""),
+    "s48": (SMALL, "variation", "narrowest stream, all 16-column tiles of packed but the last live"),
+    "hc2": (Shape(2, 512, 24, 48), "variation", "HC = 2, a dead column tile, r no multiple of 32"),
+    "hc8": (Shape(8, 512, 40, 48), "tile boundary", "HC = 8, r + HC = n_pad: no padding column"),
+    "hc8r320": (Shape(8, 1024, 320, 336), "variation", "HC = 8 at the production rank"),
+    "r128": (Shape(4, 1536, 128, 144), "variation", "r = 128 and three waves a stream"),
+    "hs8192": (Shape(4, 8192, 8, 16), "variation", "wide stream"),
+    "hs40960": (Shape(4, 40960, 8, 16), "variation", "widest stream"),
+    "n8": (Shape(4, 2560, 4, 8), "variation", "n_pad = 8: r + HC = 8, the skinny path alone"),
+}
+#: Shapes that large row counts go with.
+LONG_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "p384", "s48"))
+#: Shapes whose rows cost the most to emulate.
+WIDE_SHAPES = frozenset(SHAPES[name][0] for name in ("hs8192", "hs40960"))
+#: Shapes for every tile edge.
+EDGE_SHAPES = frozenset(SHAPES[name][0] for name in ("s48", "hc2", "hc8", "p336"))
+
+
+def shapes(*labels: str) -> Axis:
+    """The axis of the shapes called ``labels``."""
+    return Axis("shape", tuple(AxisValue(label, *SHAPES[label]) for label in labels))
+
+
+def rows_past(limit: int) -> Any:
+    """A row count at which a [M, HC*HS] bf16 tensor has passed ``limit`` bytes, whole tiles and one row more."""
+
+    def count(params: Mapping[str, Any]) -> int:
+        rows = -(-limit // (params["shape"].width * ELEMENT))
+        return -(-rows // 128) * 128 + 1
+
+    return count
+
+
+NORM = Axis(
+    "norm",
+    (
+        AxisValue("wbf16", ("bfloat16", "shared"), "production"),
+        AxisValue("wf32", ("float32", "shared"), "production"),
+        AxisValue("wbf16full", ("bfloat16", "full"), "variation", "norm weight [HC*HS]"),
+        AxisValue("wf32full", ("float32", "full"), "variation", "norm weight [HC*HS]"),
+    ),
+)
+VALUES = Axis(
+    "values",
+    (
+        AxisValue("normal", "normal", "production"),
+        AxisValue("exact", "exact", "variation", "small integers: r2, rrms and packed must be right to the bit"),
+        AxisValue("wide", "wide", "variation", "magnitudes from 2^-24 to 2^24"),
+        AxisValue("special", "special", "variation", "NaN, infinities, -0, denormals, largest values in some rows"),
+        AxisValue("zeros", "zero_rows", "zero", "every third token is zero: rrms comes from eps alone"),
+        AxisValue("mean", "large_mean", "variation", "a mean of 64 under a unit spread"),
+    ),
+)
+INJECTION = Axis(
+    "injection",
+    (
+        AxisValue("injview", "view", "production", "columns r..r+HC of a tensor of row stride n_pad"),
+        AxisValue("injdense", "dense", "variation", "contiguous"),
+        AxisValue("injodd", "odd", "odd", "rows 13 elements apart"),
+    ),
+)
+ROWS = Axis(
+    "row_padding",
+    (
+        AxisValue("rowsdense", 0, "production"),
+        AxisValue("rowspadded", 8, "variation", "activation rows have 8 elements between them"),
+    ),
+)
+FOLD = Axis("fold", (AxisValue("folded", True, "production"), AxisValue("unfolded", False, "production")))
+
+
+def is_long(m: Any) -> bool:
+    """Whether a raw value of the row axis is a large row count."""
+    return callable(m) or m >= 512
+
+
+#: Which row counts go with which shapes: what bounds the cost of a default run.
+SHAPE_RULES = (
+    Rule(
+        ("m", "shape"),
+        lambda m, shape: not is_long(m) or shape in LONG_SHAPES,
+        "large row counts are run at the production shapes and a small one",
+    ),
+    Rule(
+        ("m", "shape"),
+        lambda m, shape: shape not in WIDE_SHAPES or (not callable(m) and m in (0, 1, 3, 16, 17)),
+        "wide streams are run with few rows",
+    ),
+    Rule(
+        ("m", "shape"),
+        lambda m, shape: is_long(m) or m <= 16 or m in (17, 33, 64, 100, 128) or shape in EDGE_SHAPES,
+        "each tile edge is run at the production shape and at one small shape for each HC",
+    ),
+    Rule(
+        ("m", "shape"),
+        lambda m, shape: not callable(m) or shape == SMALL,
+        "calls past 2^31 and 2^32 bytes are run at the small shape, and by anchors at the production shape",
+    ),
+)
+
+#: Limits of every kernel of the op on :class:`validation.stages.isa.Resources`.
+NO_SPILLS = {"vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0}

@@ -1,0 +1,277 @@
+"""Counts what a call of ``combine_and_mix`` costs, and judges it by the limits and the committed budget.
+
+A call of more than 128 rows is measured on one block of 128 rows under the very plan of the whole call, and scaled:
+tiles of every kernel divide 128, so each further block moves the same lines of each per-row argument and the same
+weights again from L2, which are counted once a launch. One case measures two blocks and compares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+import hcgr
+from hcgr import arch as arch_table
+from hcgr import dispatch
+from hcgr.dispatch import Launch
+from hcgr.plan import choose
+from schemas import load_schema
+from validation.cases import comparison
+from validation.devices.emulator import capture_asm
+from validation.operation import Bench, CostCase, JsonDict
+from validation.ops import cost_cases, traffic
+from validation.ops.axes import Shape
+from validation.ops.traffic import Lines
+from validation.stages.isa import kernel_resources
+
+BUDGET = Path(__file__).with_name("budget.json")
+BF16 = torch.bfloat16
+_PATHS = {
+    "k1_skinny": "skinny",
+    "k1_fused": "fused",
+    "k1_split_k": "split_k",
+    "k1_decoupled": "decoupled",
+}
+
+
+@lru_cache(maxsize=1)
+def budget() -> dict[tuple[str, str], JsonDict]:
+    """Rows of the committed table by (arch, case); empty when there is no table yet.
+
+    Raises:
+        ValueError: if the table breaks its schema.
+    """
+    import jsonschema
+
+    if not BUDGET.exists():
+        return {}
+    table = json.loads(BUDGET.read_text(encoding="utf-8"))
+    jsonschema.validate(table, load_schema("budget"))
+    return {(row["arch"], row["case"]): row for row in table["rows"]}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One emulated call: its launches as hcgr issued them, what each moved and multiplied, and each kernel's cost."""
+
+    launches: list[Launch]
+    names: list[str]
+    lines: list[Lines]
+    rereads: dict[str, int]
+    mfma: list[int]
+
+
+def _tensors(bench: Bench, m: int, shape: Shape) -> dict[str, torch.Tensor]:
+    """Arguments of a call; zeros, for nothing in these kernels depends on the data."""
+    sizes = {
+        "residual": (m, shape.width),
+        "block_output": (m, shape.hs),
+        "injection": (m, shape.n_pad),
+        "norm_weight": (shape.hs,),
+        "w_down": (shape.r, shape.width),
+        "w_up": (shape.width, shape.r),
+        "w_inject": (shape.hc, shape.width),
+        "w_down_merged": (shape.n_pad, shape.width),
+    }
+    tensors = {name: bench.empty(size, BF16, name) for name, size in sizes.items()}
+    tensors["injection"] = tensors["injection"][:, shape.r : shape.r + shape.hc]
+    return tensors
+
+
+@contextmanager
+def _planned_for(m: int) -> Iterator[None]:
+    """Plans are made for ``m`` rows, whatever the call holds."""
+    first, second = choose.k1, choose.k2
+    with (
+        mock.patch.object(choose, "k1", lambda tokens, *rest, **options: first(m, *rest, **options)),
+        mock.patch.object(choose, "k2", lambda tokens, *rest, **options: second(m, *rest, **options)),
+    ):
+        yield
+
+
+def _call(tensors: dict[str, torch.Tensor], shape: Shape, fold: bool) -> Any:
+    return hcgr.flydsl_gr_two_stage_combine_and_mix(**tensors, hc_count=shape.hc, fold_w=fold)
+
+
+def _canonical(launch: Launch, r2: torch.Tensor) -> dict[str, str]:
+    """What to call each argument of a launch: whatever R2 is passed as, it is R2."""
+    at = r2.data_ptr()
+    return {name: "r2" if tensor.data_ptr() == at else name for name, tensor in launch.tensors.items()}
+
+
+def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool) -> Measured:
+    """Run the plan of ``m`` rows on ``rows`` of them."""
+    launches: list[Launch] = []
+    tensors = _tensors(bench, rows, shape)
+    with (
+        _planned_for(m),
+        dispatch.observe(launches.append),
+        bench.session(checks=("counts",)) as session,
+    ):
+        r2, _, _ = _call(tensors, shape, fold)
+    results = session.results
+    names = [_canonical(launch, r2) for launch in launches]
+    pairs = list(zip(results, names, strict=True))
+    return Measured(
+        launches,
+        [result.kernel for result in results],
+        [traffic.launch_lines(result.counts, own) for result, own in pairs],
+        _rereads(pairs),
+        [sum(n for name, n in result.mnemonics.items() if name.startswith("v_mfma")) for result in results],
+    )
+
+
+def _rereads(pairs: list[tuple[Any, dict[str, str]]]) -> dict[str, int]:
+    """Lines of each weight that a workgroup read after another one had, summed over launches."""
+    extra: dict[str, int] = {}
+    for result, names in pairs:
+        for argument, numbers in result.counts["arguments"].items():
+            if names.get(argument) in ("weight", "w_up"):
+                again = numbers["lines_read_by_workgroups"] - numbers["lines_read"]
+                extra[argument] = extra.get(argument, 0) + again
+    return extra
+
+
+def _matrix(launches: list[Launch], m: int, shape: Shape, mfma_k: int) -> tuple[int, dict[str, float]]:
+    """Matrix instructions due, and the paddings by stage."""
+    due, padding = 0, {}
+    for launch in launches:
+        kernel, plan = launch.kernel.rpartition(".")[2], launch.plan
+        if kernel == "k2_up_gate_mix":
+            stage, work = "k2", traffic.k2_matrix(m, plan.block_rows, shape, mfma_k)
+        elif kernel in ("k1_fused", "k1_split_k", "k1_decoupled"):
+            tile = getattr(plan, "tile", plan)
+            stage, work = "k1", traffic.k1_matrix(m, tile.rows, shape, shape.r + shape.hc, mfma_k)
+        else:
+            continue
+        due += work.due
+        padding |= {f"{stage} {name}": round(share, 6) for name, share in work.padding.items()}
+    return due, padding
+
+
+def _resources(bench: Bench, m: int, shape: Shape, fold: bool) -> list[Any]:
+    """Resources of the kernels of a call, which is compiled and not run."""
+    with _planned_for(m), capture_asm() as texts:
+        _call(_tensors(bench, min(m, cost_cases.BLOCK), shape), shape, fold)
+    return [kernel for text in texts for kernel in kernel_resources(text)]
+
+
+class CostDriver:
+    """See :class:`validation.operation.CostDriver`."""
+
+    def measure(self, case: CostCase, bench: Any) -> JsonDict:
+        """The cost record of one call; see the report's schema."""
+        p, arch = case.params, arch_table.get(bench.arch)
+        m, shape, fold = p["m"], p["shape"], p["fold"]
+        runs = [_measure(bench, m, rows, shape, fold) for rows in p["blocks"]]
+        first, factor = runs[0], m // p["blocks"][0]
+        per_launch = [traffic.scale_lines(lines, factor) for lines in first.lines]
+        lines = traffic.add_lines(per_launch)
+        due, padding = _matrix(first.launches, m, shape, arch.mfma_k)
+        mfma = [count * factor for count in first.mfma]
+        resources = _resources(bench, m, shape, fold)
+        part = arch.parts[0]
+        flops = arch.peak_bf16_flops(part)
+        assert flops is not None and part.hbm_bytes_per_s is not None, f"no public rates of {part.name}"
+        stages = [
+            (traffic.moved_bytes(own), traffic.matrix_flops(count, arch.mfma_k))
+            for own, count in zip(per_launch, mfma, strict=True)
+        ]
+        moved, least = traffic.moved_bytes(lines), traffic.compulsory_bytes(m, shape)
+        committed = budget().get((arch.name, case.name))
+        published = cost_cases.PUBLISHED_US.get(m) if fold and part.name == "MI355X" else None
+        paths = [_PATHS[k] for launch in first.launches if (k := launch.kernel.rpartition(".")[2]) in _PATHS]
+        return {
+            "case": case.name,
+            "arch": arch.name,
+            "path": "+".join([*paths, "k2"]),
+            "m": m,
+            "shape": list(shape),
+            "fold": fold,
+            "method": "whole call measured"
+            if factor == 1
+            else f"{p['blocks'][0]} rows measured under the plan of {m}, scaled by rows",
+            "rows_measured": list(p["blocks"]),
+            "kernels": first.names,
+            "lines": lines,
+            "bytes_moved": moved,
+            "bytes_compulsory": least,
+            "ratio": moved / least,
+            "limit": cost_cases.limit(m, fold),
+            "budget": committed and {k: committed[k] for k in ("path", "bytes_moved", "mfma", "launches")},
+            "weight_lines_reread": sum(first.rereads.values()) if factor == 1 else None,
+            "blocks_agree": _agree(runs, p["blocks"]),
+            "mfma": sum(mfma),
+            "mfma_due": due,
+            "mfma_padding": padding,
+            "vgprs": max(kernel.vgprs for kernel in resources),
+            "lds_bytes": max(kernel.lds_bytes for kernel in resources),
+            "lds_limit": arch.lds_bytes,
+            "spills": sum(k.vgpr_spills + k.sgpr_spills for k in resources),
+            "scratch_bytes": sum(k.scratch_bytes for k in resources),
+            "part": part.name,
+            "projection": traffic.projection(stages, part.hbm_bytes_per_s, flops),
+            "published_us": published and {"five_stage": published[0], "two_stage": published[1]},
+        }
+
+    def judge(self, row: JsonDict) -> list[JsonDict]:
+        """Traffic within its limit and budget, matrix instructions exact, nothing spilled, LDS within the arch."""
+        checks = [
+            _judged("mfma", row["mfma"] == row["mfma_due"], f"{row['mfma']} matrix instructions, {row['mfma_due']} due"),
+            _judged(
+                "registers",
+                not row["spills"] and not row["scratch_bytes"],
+                f"{row['spills']} spills, {row['scratch_bytes']} bytes of scratch, {row['vgprs']} VGPRs at most",
+            ),
+            _judged(
+                "lds", row["lds_bytes"] <= row["lds_limit"], f"{row['lds_bytes']} bytes of LDS, {row['lds_limit']} there are"
+            ),
+            _budget_check(row),
+        ]
+        moved = f"{row['bytes_moved']} bytes moved, {row['ratio']:.4f} x compulsory"
+        if row["limit"] is not None:
+            checks.append(_judged("traffic", row["ratio"] <= row["limit"], f"{moved}, at most {row['limit']}"))
+        if row["blocks_agree"] is not None:
+            checks.append(_judged("scaling", row["blocks_agree"], "two blocks move twice the lines of one, weights once"))
+        if "skinny" in row["path"]:
+            count, again = len(row["kernels"]), row["weight_lines_reread"]
+            checks.append(_judged("launches", count == 2, f"{count} launches, 2 due"))
+            checks.append(_judged("weights", again == 0, f"{again} lines of weights read by a second workgroup"))
+        return checks
+
+
+def _agree(runs: list[Measured], blocks: tuple[int, ...]) -> bool | None:
+    """Whether a longer run moved what scaling the first one says; ``None`` with one run."""
+    if len(runs) == 1:
+        return None
+    return all(
+        traffic.scale_lines(traffic.add_lines(runs[0].lines), rows // blocks[0]) == traffic.add_lines(run.lines)
+        for run, rows in zip(runs[1:], blocks[1:], strict=True)
+    )
+
+
+def _judged(output: str, passed: bool, message: str) -> JsonDict:
+    return comparison(output, "cost", passed, message)
+
+
+def _budget_check(row: JsonDict) -> JsonDict:
+    """The committed row: the same path, no more bytes, matrix instructions or launches."""
+    committed = row["budget"]
+    again = "python -m validation.ops.make_budget writes the table"
+    if committed is None:
+        return _judged("budget", False, f"no row for {row['arch']} {row['case']} in {BUDGET.name}; {again}")
+    if committed["path"] != row["path"]:
+        return _judged("budget", False, f"the plan picks {row['path']}, the budget is for {committed['path']}; {again}")
+    now = {"bytes_moved": row["bytes_moved"], "mfma": row["mfma"], "launches": len(row["kernels"])}
+    worse = [f"{name} is {value}, budget {committed[name]}" for name, value in now.items() if value > committed[name]]
+    better = [name for name, value in now.items() if value < committed[name]]
+    message = "; ".join(worse) or (f"below budget: {', '.join(better)} ({again})" if better else "exactly on budget")
+    return _judged("budget", not worse, message)

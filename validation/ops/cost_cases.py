@@ -1,0 +1,56 @@
+"""The calls of ``combine_and_mix`` whose traffic, instructions and resources the cost stage counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from validation.operation import CostCase
+from validation.ops.axes import PRODUCTION, SHAPES, Shape
+
+_P384 = SHAPES["p384"][0]
+
+#: Published figures of the op on an MI355X, HC=4, HS=2560, r=320, n_pad=336, folded, graph replay: rows to
+#: (five-stage, two-stage) in microseconds.
+PUBLISHED_US: Mapping[int, tuple[float, float]] = {
+    1: (31.5, 21.0),
+    2: (36.1, 19.3),
+    4: (36.5, 26.6),
+    8: (35.1, 33.0),
+    16: (35.0, 28.8),
+    32: (35.3, 28.8),
+    512: (58.7, 51.0),
+    1024: (75.9, 76.3),
+    2048: (113.4, 106.8),
+    4096: (194.0, 184.5),
+    8192: (363.6, 339.2),
+    16384: (673.5, 618.8),
+    32768: (1294.7, 1324.2),
+    65536: (2598.1, 2636.4),
+}
+#: (rows from which it holds, most bytes moved as a multiple of the compulsory traffic), for a folded weight.
+LIMITS = ((2048, 1.20), (512, 1.35))
+#: Rows of one measurement: a whole number of tiles of every kernel.
+BLOCK = 128
+#: The row count at which two blocks are measured beside one, to show that traffic grows by rows alone.
+TWO_BLOCKS = 8192
+
+
+def limit(m: int, fold: bool) -> float | None:
+    """The largest traffic ratio accepted, ``None`` where there is none."""
+    return next((most for rows, most in LIMITS if m >= rows), None) if fold else None
+
+
+def _case(m: int, shape: Shape, fold: bool, why: str) -> CostCase:
+    blocks = (m,) if m <= BLOCK else (BLOCK, 2 * BLOCK) if m == TWO_BLOCKS and fold else (BLOCK,)
+    params: dict[str, Any] = {"m": m, "shape": shape, "fold": fold, "blocks": blocks}
+    name = f"m{m}.n{shape.n_pad}.{'folded' if fold else 'unfolded'}"
+    return CostCase(name, params, why, timeout_s=300.0)
+
+
+def cases(arch: str) -> Sequence[CostCase]:
+    """The same calls on every arch: published row counts folded, and the unfolded path at three of them."""
+    return (
+        *(_case(m, PRODUCTION, True, "a published row count") for m in PUBLISHED_US),
+        *(_case(m, _P384, False, "the unfolded path, which reads R2 once more") for m in (512, 2048, 8192)),
+    )

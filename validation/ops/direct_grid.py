@@ -1,0 +1,202 @@
+"""Grids of the direct K1 and K2, and the paths that their cases are built for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
+from validation.ops.axes import DECODE_ROWS, FOLD, INJECTION, NORM, ROWS, SHAPE_RULES, TILE, VALUES, rows_past, shapes
+
+_K1_M = Axis(
+    "m",
+    (
+        AxisValue("m64", 64, "production"),
+        AxisValue("m0", 0, "zero", "empty outputs, no launch"),
+        AxisValue("m1", 1, "production", "decode"),
+        AxisValue("m3", 3, "odd"),
+        AxisValue("m4", 4, "tiny"),
+        AxisValue("m6", 6, "tiny"),
+        AxisValue("m7", 7, "odd"),
+        AxisValue("m8", 8, "production", "the most rows of the skinny path"),
+        AxisValue("m16", 16, "tile boundary"),
+        AxisValue("m17", 17, "tile boundary", "runs with gemm_pad"),
+        AxisValue("m32", 32, "tile boundary"),
+        AxisValue("m48", 48, "tile boundary", "three 16-row tiles"),
+        AxisValue("m100", 100, "odd", "refused without gemm_pad"),
+        AxisValue("m128", 128, "tile boundary"),
+        AxisValue("m224", 224, "production", "seven 32-row tiles"),
+        AxisValue("m512", 512, "production"),
+        AxisValue("m4096", 4096, "production"),
+        AxisValue("m8192", 8192, "production"),
+        AxisValue("m8193", 8193, "tile boundary", "one row in the last tile, by gemm_pad"),
+        AxisValue("m65536", 65536, "production"),
+        AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "bytes of r2 pass 2^32, by gemm_pad"),
+    ),
+)
+_REQUEST = Axis(
+    "request",
+    (
+        AxisValue("auto", {"split_k": "auto", "use_tuned": False}, "production", "the heuristic's choice"),
+        AxisValue("split1d2", {"split_k": 1, "stages": 2}, "production", "decoupled, two stages"),
+        AxisValue("d3", {"stages": 3}, "variation", "decoupled, three stages"),
+        AxisValue("d4", {"stages": 4}, "variation", "decoupled, four stages"),
+        AxisValue("split1h16", {"split_k": 1, "dn_block_m": 16}, "variation", "decoupled, 16-row tiles"),
+        AxisValue("split2", {"split_k": 2}, "variation", "two parts of K, each of whole streams"),
+        AxisValue("split8", {"split_k": 8}, "variation", "eight parts of K: parts of streams where HC < 8"),
+        AxisValue("split2h16", {"split_k": 2, "sk_block_m": 16}, "variation", "two parts of K, 16-row tiles"),
+    ),
+)
+_PAD = Axis(
+    "gemm_pad",
+    (
+        AxisValue("padnone", None, "production"),
+        AxisValue("pad16", lambda params: max(TILE, -(-params["m"] // TILE) * TILE), "variation", "rows up to 16"),
+        AxisValue("pad128", lambda params: max(128, -(-params["m"] // 128) * 128), "production", "rows up to 128"),
+    ),
+)
+_BUFFERS = Axis(
+    "buffers",
+    (
+        AxisValue("buffers", ("r2_out", "out", "rrms_out"), "production", "the caller owns every output"),
+        AxisValue("nobuffer", (), "production", "the op allocates every output"),
+        AxisValue("rrmsonly", ("rrms_out",), "production", "only rrms, which is the way to get it"),
+    ),
+)
+
+
+def k1_path(params: Mapping[str, Any]) -> str:
+    """The path that a direct K1 call was built for."""
+    request = params["request"]
+    split, stages = request.get("split_k", "auto"), request.get("stages")
+    if split == "auto" and stages is None and params["fold"] and params["m"] <= DECODE_ROWS:
+        return "skinny"
+    if split == 1 or stages is not None:
+        return "decoupled"
+    return "fused" if params["fold"] else "split_k"
+
+
+def _rows_need_pad(m: Any, pad: Any) -> bool:
+    """Whether a row count and a gemm_pad go together on the tiled paths, or on the skinny one."""
+    return pad is not None or (not callable(m) and (m % TILE == 0 or m <= DECODE_ROWS))
+
+
+def _decode_request(m: Any, request: Mapping[str, Any]) -> bool:
+    return callable(m) or m not in range(1, DECODE_ROWS + 1) or request.get("split_k") == "auto"
+
+
+def _decode_fold(m: Any, fold: bool) -> bool:
+    return callable(m) or m not in range(1, DECODE_ROWS + 1) or fold
+
+
+_N8_RULES = tuple(
+    Rule(("shape", other), allows, "n_pad = 8 is legal on the skinny path alone")
+    for other, allows in (
+        ("m", lambda shape, m: shape.n_pad != 8 or (not callable(m) and m <= DECODE_ROWS)),
+        ("fold", lambda shape, fold: shape.n_pad != 8 or fold),
+        ("request", lambda shape, request: shape.n_pad != 8 or request.get("split_k") == "auto"),
+    )
+)
+
+K1_GRID = Grid(
+    axes=(
+        _K1_M,
+        shapes("p336", "p384", "s48", "hc2", "hc8", "r128", "hs8192", "n8"),
+        FOLD,
+        _REQUEST,
+        _PAD,
+        NORM,
+        VALUES,
+        INJECTION,
+        ROWS,
+        _BUFFERS,
+    ),
+    rules=(
+        *SHAPE_RULES,
+        *_N8_RULES,
+        Rule(("m", "gemm_pad"), _rows_need_pad, "a row tail needs gemm_pad"),
+        Rule(("m", "request"), _decode_request, "decode rows take the skinny path"),
+        Rule(("m", "fold"), _decode_fold, "the skinny path takes a folded weight"),
+    ),
+    anchors=(
+        Anchor({"m": "m224"}, "a row count whose tallest tile is 32 rows"),
+        Anchor({"m": "m100", "gemm_pad": "pad128"}, "the published tail case"),
+        Anchor({"m": "m1", "shape": "n8"}, "n_pad = 8 at decode"),
+        Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
+        Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
+        Anchor({"m": "m64", "request": "split8", "fold": "unfolded"}, "split-K at the production shape"),
+    ),
+)
+
+_K2_M = Axis(
+    "m",
+    (
+        AxisValue("m64", 64, "production"),
+        AxisValue("m0", 0, "zero", "empty output, no launch"),
+        AxisValue("m16", 16, "tile boundary"),
+        AxisValue("m32", 32, "tile boundary"),
+        AxisValue("m48", 48, "tile boundary", "a row count that only 16-row tiles divide"),
+        AxisValue("m112", 112, "tile boundary", "seven 16-row tiles"),
+        AxisValue("m128", 128, "tile boundary"),
+        AxisValue("m224", 224, "production", "seven 32-row tiles"),
+        AxisValue("m512", 512, "production"),
+        AxisValue("m8192", 8192, "production"),
+        AxisValue("m65536", 65536, "production"),
+        AxisValue("m4gw", lambda p: rows_past(1 << 32)(p) + 127, "beyond 2^32", "bytes of r2 pass 2^32, whole tiles"),
+    ),
+)
+_HEIGHT = Axis(
+    "block_m",
+    (
+        AxisValue("hauto", None, "production"),
+        AxisValue("h16", 16, "variation"),
+        AxisValue("h32", 32, "variation"),
+        AxisValue("h64", 64, "variation"),
+        AxisValue("h128", 128, "variation"),
+    ),
+)
+_LORA = Axis(
+    "lora",
+    (
+        AxisValue("loraview", "view", "production", "columns 0..r of packed, row stride n_pad"),
+        AxisValue("loradense", "dense", "variation", "contiguous"),
+    ),
+)
+_OUT = Axis(
+    "out",
+    (
+        AxisValue("outgiven", True, "production", "the caller owns the output"),
+        AxisValue("outalloc", False, "production", "the op allocates its output"),
+    ),
+)
+
+
+def _height_divides(m: Any, height: Any) -> bool:
+    return height is None or callable(m) or m % height == 0
+
+
+K2_GRID = Grid(
+    axes=(
+        _K2_M,
+        shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192"),
+        NORM,
+        VALUES,
+        _HEIGHT,
+        _LORA,
+        ROWS,
+        _OUT,
+    ),
+    rules=(
+        *SHAPE_RULES,
+        Rule(("m", "block_m"), _height_divides, "the direct K2 takes row counts that its tile divides"),
+        Rule(
+            ("shape", "block_m"),
+            lambda shape, height: height != 128 or shape.r < 320,
+            "a 128-row tile leaves too few registers for the weights of r = 320",
+        ),
+    ),
+    anchors=(
+        Anchor({"m": "m512"}, "published row count"),
+        Anchor({"m": "m65536"}, "the largest published prefill"),
+    ),
+)

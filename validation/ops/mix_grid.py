@@ -1,0 +1,156 @@
+"""Grids of ``combine_and_mix`` and ``mix``, and the paths that their cases are built for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
+from validation.ops.axes import DECODE_ROWS, FOLD, INJECTION, NORM, ROWS, SHAPE_RULES, VALUES, is_long, rows_past, shapes
+
+_DECODE = (
+    AxisValue("m1", 1, "production", "decode, one token"),
+    AxisValue("m0", 0, "zero", "empty outputs, no launch"),
+    AxisValue("m2", 2, "tiny"),
+    AxisValue("m3", 3, "odd"),
+    AxisValue("m5", 5, "odd"),
+    AxisValue("m8", 8, "production", "the most rows of the skinny path"),
+    AxisValue("m9", 9, "tile boundary", "one row past the skinny path"),
+)
+_EDGES = (
+    AxisValue("m15", 15, "tile boundary", "one row short of a 16-row tile"),
+    AxisValue("m16", 16, "tile boundary"),
+    AxisValue("m17", 17, "tile boundary", "one row past a 16-row tile"),
+    AxisValue("m31", 31, "tile boundary", "one row short of two tiles"),
+    AxisValue("m32", 32, "production", "decode"),
+    AxisValue("m33", 33, "tile boundary", "one row past two tiles"),
+    AxisValue("m63", 63, "tile boundary", "one row short of a 64-row tile"),
+    AxisValue("m65", 65, "tile boundary", "one row past a 64-row tile"),
+    AxisValue("m127", 127, "tile boundary", "one row short of a 128-row tile"),
+    AxisValue("m129", 129, "tile boundary", "one row past a 128-row tile"),
+)
+_PREFILL = (
+    AxisValue("m512", 512, "production"),
+    AxisValue("m2048", 2048, "production"),
+    AxisValue("m4096", 4096, "production"),
+    AxisValue("m4097", 4097, "tile boundary", "the last tile holds one row"),
+    AxisValue("m8192", 8192, "production", "prefill"),
+    AxisValue("m8193", 8193, "tile boundary", "the last tile holds one row"),
+    AxisValue("m16399", 16399, "odd", "the last tile is ragged"),
+    AxisValue("m65536", 65536, "production", "the largest published prefill"),
+    AxisValue("m2g", rows_past(1 << 31), "beyond 2^31", "bytes of residual and r2 pass 2^31"),
+    AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "their bytes pass 2^32, their elements 2^31"),
+)
+_M = Axis("m", (*_DECODE, *_EDGES, *_PREFILL))
+_MIX_M = Axis("m", tuple(v for v in _M.values if v.label not in ("m5", "m31", "m63", "m127", "m2048", "m4097", "m2g")))
+_INJECT = Axis(
+    "inject",
+    (
+        AxisValue("inject", True, "production"),
+        AxisValue("final", False, "variation", "the final mixer: no inject rows, no inj_next"),
+    ),
+)
+_MERGED = Axis(
+    "merged",
+    (
+        AxisValue("merged", True, "production", "the caller merged the weight once"),
+        AxisValue("unmerged", False, "variation", "the op merges (and folds) it in the call"),
+    ),
+)
+_PLAN = Axis(
+    "plan",
+    (
+        AxisValue("heuristic", "heuristic", "production", "planned without the tuned table"),
+        AxisValue("shipped", "shipped", "production", "planned with the tuned table as it ships"),
+        AxisValue("decoupled", "decoupled", "variation", "a tuned table that asks for the decoupled path"),
+        AxisValue("cus80", "cus80", "variation", "a part with 80 compute units"),
+    ),
+)
+_LAYERS = Axis(
+    "layers",
+    (
+        AxisValue("one", 1, "production"),
+        AxisValue("three", 3, "production", "three layers in a row, each fed inj_next and r2 of the one before"),
+    ),
+)
+
+
+_RULES = (
+    *SHAPE_RULES,
+    Rule(("m", "layers"), lambda m, layers: layers == 1 or (not is_long(m) and 0 < m <= 33), "chains are short"),
+    Rule(("inject", "layers"), lambda inject, layers: inject or layers == 1, "a chain needs inject rows"),
+    Rule(("shape", "layers"), lambda shape, layers: layers == 1 or shape.hs <= 2560, "chains are run on narrow streams"),
+    Rule(
+        ("values", "layers"),
+        lambda values, layers: layers == 1 or values in ("normal", "zero_rows", "large_mean"),
+        "a chain amplifies extreme values until nothing finite is left",
+    ),
+    Rule(
+        ("m", "plan"),
+        lambda m, plan: plan != "decoupled" or callable(m) or m > DECODE_ROWS,
+        "the skinny path takes decode calls whatever the table says",
+    ),
+    Rule(("m", "plan"), lambda m, plan: plan != "cus80" or callable(m) or m > 0, "nothing is planned for no rows"),
+)
+
+
+def k1_path(params: Mapping[str, Any]) -> str:
+    """The K1 path that a call of ``combine_and_mix`` or ``mix`` was built for."""
+    if params["fold"] and params["m"] <= DECODE_ROWS:
+        return "skinny"
+    if params["plan"] == "decoupled":
+        return "decoupled"
+    return "fused" if params["fold"] else "split_k"
+
+
+def paths(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every path of such a call. What the shipped table picks for K1 is the table's business."""
+    first = (k1_path(params),) if params["plan"] != "shipped" or k1_path(params) == "skinny" else ()
+    return (*first, "k2")
+
+
+COMBINE_AND_MIX_GRID = Grid(
+    axes=(
+        _M,
+        shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192", "hs40960"),
+        FOLD,
+        NORM,
+        VALUES,
+        INJECTION,
+        ROWS,
+        _INJECT,
+        _MERGED,
+        _PLAN,
+        _LAYERS,
+    ),
+    rules=_RULES,
+    anchors=(
+        Anchor({"m": "m1"}, "production decode, as vLLM calls it"),
+        Anchor({"m": "m8", "layers": "three"}, "three decode layers in a row"),
+        Anchor({"m": "m512"}, "published row count, every workgroup"),
+        Anchor({"m": "m512", "fold": "unfolded", "shape": "p384"}, "published row count, unfolded"),
+        Anchor({"m": "m8193"}, "folded and n_pad = 336 above 8192 rows, which the published suite leaves open"),
+        Anchor({"m": "m65536", "plan": "shipped"}, "folded and n_pad = 336 at the largest published prefill"),
+        Anchor({"m": "m16399", "shape": "p384", "plan": "decoupled"}, "decoupled at a large ragged row count"),
+    ),
+)
+MIX_GRID = Grid(
+    axes=(
+        _MIX_M,
+        shapes("p336", "s48", "hc2", "hc8", "p384", "hs8192"),
+        FOLD,
+        NORM,
+        VALUES,
+        ROWS,
+        _INJECT,
+        _MERGED,
+        _PLAN,
+        _LAYERS,
+    ),
+    rules=_RULES,
+    anchors=(
+        Anchor({"m": "m1", "inject": "final"}, "the final mixer at decode"),
+        Anchor({"m": "m8192", "inject": "final"}, "the final mixer at prefill"),
+        Anchor({"m": "m17", "layers": "three", "shape": "s48"}, "mix, then two layers of combine_and_mix"),
+    ),
+)
