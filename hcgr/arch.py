@@ -176,8 +176,12 @@ def of_device(device: torch.device) -> Arch:
     return get(name_of(device) if name_of else device.type)
 
 
-def cus_of_device(device: torch.device) -> int:
-    """Compute units to plan for: the device's own, or those of the full part for a CPU device (emulator)."""
+def cus_of_device(device: torch.device, arch: Arch | None = None) -> int:
+    """Compute units to plan for: the device's own, or those of the full part for a CPU device (emulator).
+
+    Args:
+        arch: The architecture of `device`, where the caller has already asked for it.
+    """
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).multi_processor_count)
-    return of_device(device).cus
+    return (of_device(device) if arch is None else arch).cus

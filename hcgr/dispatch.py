@@ -154,9 +154,14 @@ def _compile(kernel: str, plan: Hashable, arch: str) -> Handle:
     return handle
 
 
-def get_handle(kernel: str, plan: Hashable, arch: str, device: torch.device) -> Handle:
-    """The compiled handle of `kernel` for `plan`; compiles on first use, once, whatever the threads."""
-    key = (kernel, plan, arch, _backend_name(), device)
+def get_handle(
+    kernel: str, plan: Hashable, arch: str, device: torch.device, backend: str | None = None
+) -> Handle:
+    """The compiled handle of `kernel` for `plan`; compiles on first use, once, whatever the threads.
+
+    `backend` is that of :func:`require_runnable`, where the caller has already asked for it.
+    """
+    key = (kernel, plan, arch, backend or _backend_name(), device)
     handle = _handles.get(key)
     if handle is None:
         with _handles_lock:
@@ -187,9 +192,9 @@ def launch(
         RuntimeError: if FlyDSL is configured for another architecture than the device's.
     """
     device = next(iter(tensors.values())).device
-    require_runnable(device)
+    backend = require_runnable(device)
     arch = arch_table.of_device(device).name if arch is None else arch
-    handle = get_handle(kernel, plan, arch, device)
+    handle = get_handle(kernel, plan, arch, device, backend)
     stream = current_stream(device)
     record = Launch(kernel, plan, arch, tensors, tuple(scalars), stream)
     for observer in _observers:

@@ -51,7 +51,7 @@ def _two_stage(
     combine = block_output is not None
     if tokens > 0:
         dispatch.require_runnable(device)
-        cus = arch_table.cus_of_device(device)
+        cus = arch_table.cus_of_device(device, arch)
         norm_f32, norm_full = norm_weight.dtype is torch.float32, norm_weight.shape[0] == width
         live = rank if w_inject is None else rank + hc_count
         try:
@@ -75,15 +75,19 @@ def _two_stage(
     return r2, x, packed
 
 
+_accept_combine_and_mix = contract.Accepted(contract.check_combine_and_mix)
+_accept_mix = contract.Accepted(contract.check_mix)
+
+
 def combine_and_mix(
     residual: torch.Tensor, block_output: torch.Tensor, injection: torch.Tensor, *weights: Any
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    contract.check_combine_and_mix(residual, block_output, injection, *weights)
+    _accept_combine_and_mix(residual, block_output, injection, *weights)
     return _two_stage(residual, block_output, injection, *weights)
 
 
 def mix(residual: torch.Tensor, *weights: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    contract.check_mix(residual, *weights)
+    _accept_mix(residual, *weights)
     return _two_stage(residual, None, None, *weights)[1:]
 
 

@@ -143,13 +143,14 @@ class Grid:
         """Legal pairs of values that meet in none of ``cases``."""
         missing = dict.fromkeys(self._legal_pairs())
         for case in cases:
-            for pair in self._pairs(self._labels(case.name)):
+            for pair in self._pairs(self.labels(case.name)):
                 missing.pop(pair, None)
         return list(missing)
 
     # -- the works ---------------------------------------------------------------------------------------------
 
-    def _labels(self, name: str) -> dict[str, str]:
+    def labels(self, name: str) -> dict[str, str]:
+        """Axis to label of the case called ``name``."""
         return dict(zip((a.name for a in self.axes), name.split(SEPARATOR), strict=True))
 
     def _complete(self, anchor: Anchor) -> dict[str, str]:

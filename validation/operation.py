@@ -39,7 +39,7 @@ class UnknownOperationError(LookupError):
     """No operation of that name is registered; the message lists those that are."""
 
 
-class SkipCase(Exception):  # noqa: N818 - an outcome, not an error
+class SkipCase(Exception):
     """Raised by a driver when this device cannot run the case at all; the message is the skip's reason."""
 
 
@@ -138,8 +138,13 @@ class Operation:
 class Session(Protocol):
     """What the launch layer saw while a call ran."""
 
-    launches: list[JsonDict]
-    findings: list[JsonDict]
+    @property
+    def launches(self) -> list[JsonDict]:
+        """One receipt a launch."""
+
+    @property
+    def findings(self) -> list[JsonDict]:
+        """Every finding of every launch."""
 
 
 class Bench(Protocol):
@@ -158,6 +163,9 @@ class Bench(Protocol):
 
     def filled(self, tensor: Any) -> None:
         """The host has written every element of ``tensor`` (a view counts for itself only)."""
+
+    def named(self, tensor: Any, name: str) -> None:
+        """From now on ``tensor``, if it is this bench's, is reported under ``name``."""
 
     def session(self, workgroups: Workgroups = None) -> AbstractContextManager[Session]:
         """Observe the launches of a block, of which ``workgroups`` run."""

@@ -62,14 +62,14 @@ def two_stage(case: dict[str, Any], made: Any) -> list[Any]:
         residual, *pending, made.norm_weight, made.w_down, made.w_up, w_inject, case["hc"], 1e-6,
         w_down_merged=weight if case["merged"] else None, fold_w=case["fold"],
     )  # fmt: skip
-    assert r2 is residual if not combine else r2.is_contiguous()
-    assert (inj_next is None) is not case["inject"]
-    if inj_next is not None:
-        assert inj_next.stride() == (weight.shape[0], 1) or case["m"] == 1
     if not case["merged"]:
         weight = oracle.reference.merge_weight(made.w_down, w_inject, -(-(case["r"] + case["hc"]) // 64) * 64)
         if case["fold"]:
             weight = oracle.reference.fold_weight(weight, made.norm_weight, case["hc"])
+    assert r2 is residual if not combine else r2.is_contiguous()
+    assert (inj_next is None) is not case["inject"]
+    if inj_next is not None:
+        assert inj_next.stride() == (weight.shape[0], 1) or case["m"] == 1
     common = {"hc": case["hc"], "eps": 1e-6, "fold_w": case["fold"]}
     if combine:
         compared = oracle.check_combine_and_mix(

@@ -101,6 +101,11 @@ class EmulatorBench:
         if tensor.numel():
             self.space.mark_written(tensor)
 
+    def named(self, tensor: Any, name: str) -> None:
+        """Findings and counts call the memory of ``tensor`` by ``name``."""
+        if tensor.numel() and self.space.find(tensor.data_ptr()) is not None:
+            self.space.register(tensor, name)
+
     def guard_damage(self) -> list[str]:
         """Names of tensors beside which a byte of the guard areas is no longer zero."""
         import torch

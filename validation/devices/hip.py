@@ -108,6 +108,9 @@ class HipBench:
         """A GPU's exceptions say nothing precise enough to accuse the kernel."""
         return None
 
+    def named(self, tensor: Any, name: str) -> None:
+        """Nothing reports by address on hardware."""
+
     def filled(self, tensor: Any) -> None:
         """Nobody tracks initialisation on hardware."""
 

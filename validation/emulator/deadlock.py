@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: Waves that a message names, in all and of one chunk.
 SHOWN, SHOWN_OF_CHUNK = 16, 6
-#: Turns in which the probe looks at what a stuck chunk polls.
-PROBE_TURNS = 64
+#: Turns, and backward branches, in which the probe looks at what a stuck chunk polls.
+PROBE_TURNS, PROBE_BRANCHES = 256, 1024
 
 
 class Probe:
@@ -58,7 +58,7 @@ def _probe(chunk: Chunk) -> dict[int, tuple[Access, int]]:
     probe, port = Probe(), chunk.w.port
     kept = port.observers
     port.observers = (*kept, probe)
-    chunk.branch_limit += chunk.branches + (1 << 20)
+    chunk.branch_limit = chunk.branches + PROBE_BRANCHES
     try:
         chunk.run(PROBE_TURNS)
     finally:

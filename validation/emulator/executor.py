@@ -55,7 +55,7 @@ class Executor:
     def _turn(self) -> bool:
         full = len(self.resident) >= self.most
         starved = not self.resident or (self.stalled >= len(self.resident) and not full)
-        if (starved or (not full and self.schedule.admits(self._available()))) and self._admit():
+        if (starved or (not full and self.schedule.admits())) and self._admit():
             return True
         if not self.resident:
             if self.waiting:
@@ -64,7 +64,7 @@ class Executor:
             return False
         self.resident.rotate(-self.schedule.next_chunk(len(self.resident)))
         here = self.resident[0]
-        outcome = here.chunk.run(self.schedule.budget)
+        outcome = here.chunk.run(self.schedule.budget())
         if outcome is Outcome.FINISHED:
             self.resident.popleft()
             self.stalled = 0

@@ -63,9 +63,6 @@ class Schedule:
     """``lockstep``, and the base of the others. One instance is good for one execution."""
 
     name = "lockstep"
-    #: turns of a chunk before another one may run; None: until it yields
-    budget: int | None = None
-
     def __init__(self) -> None:
         #: visible operations at which a preemption was possible (``systematic`` only)
         self.points = 0
@@ -89,8 +86,12 @@ class Schedule:
         """Which of the resident chunks runs next; the first has waited longest."""
         return 0
 
-    def admits(self, available: bool) -> bool:
-        """Should a further chunk or piece of work start, although something can run?"""
+    def budget(self) -> int | None:
+        """Turns of a chunk before another one may run; None: until it yields."""
+        return None
+
+    def admits(self) -> bool:
+        """Should a further chunk or piece of work start, if there is one, although something can run?"""
         return False
 
 
@@ -118,8 +119,6 @@ class Reversed(Schedule):
 class Random(Schedule):
     """Everything that has a choice is drawn from one generator."""
 
-    budget = 24
-
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.random = random.Random(seed)
@@ -139,8 +138,11 @@ class Random(Schedule):
     def next_chunk(self, resident: int) -> int:
         return self.random.randrange(resident)
 
-    def admits(self, available: bool) -> bool:
-        return available and self.random.random() < 0.25
+    def budget(self) -> int | None:
+        return self.random.choice((1, 2, 4, 8, 16, 32))
+
+    def admits(self) -> bool:
+        return self.random.random() < 0.4
 
 
 class Systematic(InOrder):

@@ -113,7 +113,8 @@ class Session:
         tensors: Sequence[Any],
     ) -> LaunchResult | None:  # fmt: skip
         """Put a launch on a stream. Returns its result unless it is queued or captured."""
-        owners = list(tensors)
+        # memory of the session's space outlives its tensors, as a device's does: those are not held
+        owners = [t for t in tensors if t.numel() and self.space.find(t.data_ptr()) is None]
         made: list[KernelWork] = []
 
         def make() -> KernelWork:

@@ -14,10 +14,13 @@ program does on a stream between launches, the zero-fill of counters above all.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .checks.race_history import RaceHistory, span_of
 from .session import Session, current_session
@@ -109,24 +112,36 @@ class Stream:
     # -- memory --------------------------------------------------------------------------------------------------------
     def fill_(self, tensor: torch.Tensor, value: float) -> None:
         """``tensor.fill_(value)`` in stream order; captured by graphs."""
-        self._access(f"fill on {self.name}", lambda: tensor.fill_(value), (), tensor)
+        self._access(f"fill on {self.name}", lambda t: t.fill_(value), (), tensor)
 
     def copy_(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """``target.copy_(source)`` in stream order; captured by graphs."""
-        self._access(f"copy on {self.name}", lambda: target.copy_(source), (source,), target)
+        self._access(f"copy on {self.name}", lambda t, s: t.copy_(s), (source,), target)
 
-    def _access(self, name: str, act: Callable[[], Any], reads: tuple[torch.Tensor, ...], writes: torch.Tensor) -> None:
+    def _access(self, name: str, act: Callable[..., Any], reads: tuple[torch.Tensor, ...], writes: torch.Tensor) -> None:
         session = current_session()
+        reads, writes = tuple(_alias(session, t) for t in reads), _alias(session, writes)
 
         def action(work: Work) -> None:
             history: RaceHistory | None = session.history
             if history is not None:
                 spans = [(*span_of(t), False) for t in reads] + [(*span_of(writes), True)]
                 session.host_races.extend(history.host_access(work.rank, work.before, name, spans))
-            act()
+            act(writes, *reads)
             session.space.mark_written(writes)
 
         self._host(name, action, session=session)
+
+
+def _alias(session: Session, tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory in a tensor that does not keep it from being freed, where the session's space keeps it."""
+    import torch
+
+    address, nbytes = span_of(tensor)
+    if not nbytes or session.space.find(address) is None:
+        return tensor
+    raw = torch.from_numpy(np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)))
+    return raw.view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
 
 
 @contextmanager

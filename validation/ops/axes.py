@@ -45,12 +45,16 @@ SHAPES: dict[str, tuple[Shape, str, str]] = {
     "hs40960": (Shape(4, 40960, 8, 16), "variation", "widest stream"),
     "n8": (Shape(4, 2560, 4, 8), "variation", "n_pad = 8: r + HC = 8, the skinny path alone"),
 }
+#: Shapes that are run with every other axis value; the others vary rows, fold and values.
+VARIED_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "s48"))
 #: Shapes that large row counts go with.
 LONG_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "p384", "s48"))
 #: Shapes whose rows cost the most to emulate.
 WIDE_SHAPES = frozenset(SHAPES[name][0] for name in ("hs8192", "hs40960"))
-#: Shapes for every tile edge.
-EDGE_SHAPES = frozenset(SHAPES[name][0] for name in ("s48", "hc2", "hc8", "p336"))
+#: Row counts that every shape is run with; tile edges beside them are for :data:`VARIED_SHAPES`.
+COMMON_ROWS = (0, 1, 2, 3, 8, 16, 17, 33, 64)
+#: Large row counts that the second production n_pad is run with.
+P384_ROWS = (512, 8192, 16399, 65536)
 
 
 def shapes(*labels: str) -> Axis:
@@ -111,27 +115,42 @@ def is_long(m: Any) -> bool:
     return callable(m) or m >= 512
 
 
-#: Which row counts go with which shapes: what bounds the cost of a default run.
+def _rows_with_shape(m: Any, shape: Shape) -> bool:
+    if shape in WIDE_SHAPES:
+        return not callable(m) and m in (0, 1, 3, 16, 17)
+    if is_long(m):
+        rare = callable(m) or m not in P384_ROWS
+        return shape == SMALL or (not callable(m) and shape in LONG_SHAPES and not (rare and shape != PRODUCTION))
+    return m in COMMON_ROWS or shape in VARIED_SHAPES
+
+
+def with_shapes(axis: str, *common: Any) -> Rule:
+    """Values of ``axis`` other than ``common`` go with :data:`VARIED_SHAPES` alone: each costs kernels to compile."""
+    return Rule(
+        ("shape", axis),
+        lambda shape, value: shape in VARIED_SHAPES or value in common,
+        f"of {axis}, all values are run at the shapes {', '.join('x'.join(map(str, s)) for s in sorted(VARIED_SHAPES))}",
+    )
+
+
+#: What bounds the cost of a default run.
 SHAPE_RULES = (
     Rule(
         ("m", "shape"),
-        lambda m, shape: not is_long(m) or shape in LONG_SHAPES,
-        "large row counts are run at the production shapes and a small one",
+        _rows_with_shape,
+        "tile edges and large row counts are run at a production shape and a small one, wide streams with few rows, "
+        "2^31 and 2^32 bytes at the small shape",
+    ),
+    with_shapes("norm", ("bfloat16", "shared"), ("float32", "full")),
+    Rule(
+        ("m", "values"),
+        lambda m, values: values not in ("zero_rows", "large_mean") or (not callable(m) and m <= 17),
+        "zero rows and large means are run with few rows",
     ),
     Rule(
-        ("m", "shape"),
-        lambda m, shape: shape not in WIDE_SHAPES or (not callable(m) and m in (0, 1, 3, 16, 17)),
-        "wide streams are run with few rows",
-    ),
-    Rule(
-        ("m", "shape"),
-        lambda m, shape: is_long(m) or m <= 16 or m in (17, 33, 64, 100, 128) or shape in EDGE_SHAPES,
-        "each tile edge is run at the production shape and at one small shape for each HC",
-    ),
-    Rule(
-        ("m", "shape"),
-        lambda m, shape: not callable(m) or shape == SMALL,
-        "calls past 2^31 and 2^32 bytes are run at the small shape, and by anchors at the production shape",
+        ("m", "values"),
+        lambda m, values: values != "special" or not is_long(m),
+        "special values are run with up to 512 rows",
     ),
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hcgr.dispatch import Launch
 from hcgr.plan.k1 import REDUCE_LANES
-from validation.operation import Workgroup
+from validation.operation import Bench, Workgroup
 from validation.ops.axes import ELEMENT, Shape
 
 BLOCK = 128
@@ -91,14 +91,18 @@ def workgroups_of(launch: Launch, spans: Sequence[slice], grid: Workgroup) -> li
 class Recorder:
     """Observes launches as hcgr issues them, and answers which of their workgroups run.
 
-    ``rows`` are those to run, ``None`` for all. ``launches`` hold the very tensors that the kernels were given.
+    ``rows`` are those to run, ``None`` for all. ``launches`` hold the very tensors that the kernels were given; the
+    bench is told what each launch calls them.
     """
 
+    bench: Bench
     rows: list[int] | None
     launches: list[Launch] = field(default_factory=list)
 
     def __call__(self, launch: Launch) -> None:
         self.launches.append(launch)
+        for name, tensor in launch.tensors.items():
+            self.bench.named(tensor, name)
 
     def workgroups(self, kernel: str, grid: Workgroup) -> list[Workgroup] | None:
         """Answers a session; the launch in question is the last one observed."""

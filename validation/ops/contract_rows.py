@@ -78,7 +78,12 @@ _MIX = (
             _VALUE,
             ("w_down_merged", "multiple of 16", "fold_w=False"),
         ),
-        ("merged_strided", "w_down_merged with gaps between rows", _VALUE, ("w_down_merged", "contiguous", "[2056, 1]")),
+        (
+            "merged_strided",
+            "w_down_merged with gaps between rows",
+            _VALUE,
+            ("w_down_merged", "contiguous", "[2056, 1]"),
+        ),
     ),
     *_devices("norm_weight", "w_down", "w_inject", "w_down_merged"),
     *(

@@ -28,7 +28,9 @@ from validation.cases import comparison
 from validation.devices.emulator import capture_asm
 from validation.operation import Bench, CostCase, JsonDict
 from validation.ops import cost_cases, traffic
+from validation.ops.allocations import own_allocations
 from validation.ops.axes import Shape
+from validation.ops.chosen import Recorder
 from validation.ops.traffic import Lines
 from validation.stages.isa import kernel_resources
 
@@ -98,26 +100,28 @@ def _planned_for(m: int) -> Iterator[None]:
 
 
 def _call(tensors: dict[str, torch.Tensor], shape: Shape, fold: bool) -> Any:
-    return hcgr.flydsl_gr_two_stage_combine_and_mix(**tensors, hc_count=shape.hc, fold_w=fold)
+    arguments: dict[str, Any] = {**tensors, "hc_count": shape.hc, "fold_w": fold}
+    return hcgr.flydsl_gr_two_stage_combine_and_mix(**arguments)
 
 
 def _canonical(launch: Launch, r2: torch.Tensor) -> dict[str, str]:
-    """What to call each argument of a launch: whatever R2 is passed as, it is R2."""
-    at = r2.data_ptr()
-    return {name: "r2" if tensor.data_ptr() == at else name for name, tensor in launch.tensors.items()}
+    """What to call the memory behind each argument of a launch: whatever R2 is passed as, it is R2."""
+    return {name: "r2" if tensor.data_ptr() == r2.data_ptr() else name for name, tensor in launch.tensors.items()}
 
 
 def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool) -> Measured:
     """Run the plan of ``m`` rows on ``rows`` of them."""
-    launches: list[Launch] = []
+    recorder = Recorder(bench, None)
     tensors = _tensors(bench, rows, shape)
     with (
         _planned_for(m),
-        dispatch.observe(launches.append),
+        own_allocations(bench, "hcgr", rows, ()),
+        dispatch.observe(recorder),
         bench.session(checks=("counts",)) as session,
     ):
         r2, _, _ = _call(tensors, shape, fold)
-    results = session.results
+    results, launches = session.results, recorder.launches
+    _require_counted(results, launches)
     names = [_canonical(launch, r2) for launch in launches]
     pairs = list(zip(results, names, strict=True))
     return Measured(
@@ -129,22 +133,36 @@ def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool) -> Measure
     )
 
 
+def _require_counted(results: list[Any], launches: list[Launch]) -> None:
+    """Each launch that hcgr issued was run and counted, in its order."""
+    if len(results) != len(launches) or not launches:
+        raise RuntimeError(f"{len(launches)} launches were issued, {len(results)} were run")
+
+
+def _missing(lines: Lines) -> list[str]:
+    """Arguments that every call moves and nobody counted."""
+    return [name for name in ("residual", "block_output", "r2", "weight", "w_up", "x") if name not in lines]
+
+
 def _rereads(pairs: list[tuple[Any, dict[str, str]]]) -> dict[str, int]:
     """Lines of each weight that a workgroup read after another one had, summed over launches."""
     extra: dict[str, int] = {}
     for result, names in pairs:
         for argument, numbers in result.counts["arguments"].items():
-            if names.get(argument) in ("weight", "w_up"):
+            name = names.get(argument)
+            if name in ("weight", "w_up"):
                 again = numbers["lines_read_by_workgroups"] - numbers["lines_read"]
-                extra[argument] = extra.get(argument, 0) + again
+                extra[name] = extra.get(name, 0) + again
     return extra
 
 
 def _matrix(launches: list[Launch], m: int, shape: Shape, mfma_k: int) -> tuple[int, dict[str, float]]:
     """Matrix instructions due, and the paddings by stage."""
-    due, padding = 0, {}
+    due = 0
+    padding: dict[str, float] = {}
     for launch in launches:
-        kernel, plan = launch.kernel.rpartition(".")[2], launch.plan
+        kernel = launch.kernel.rpartition(".")[2]
+        plan: Any = launch.plan
         if kernel == "k2_up_gate_mix":
             stage, work = "k2", traffic.k2_matrix(m, plan.block_rows, shape, mfma_k)
         elif kernel in ("k1_fused", "k1_split_k", "k1_decoupled"):
@@ -175,12 +193,15 @@ class CostDriver:
         first, factor = runs[0], m // p["blocks"][0]
         per_launch = [traffic.scale_lines(lines, factor) for lines in first.lines]
         lines = traffic.add_lines(per_launch)
+        if _missing(lines):
+            raise RuntimeError(f"no line of {', '.join(_missing(lines))} was counted: the figures would be too low")
         due, padding = _matrix(first.launches, m, shape, arch.mfma_k)
         mfma = [count * factor for count in first.mfma]
         resources = _resources(bench, m, shape, fold)
         part = arch.parts[0]
         flops = arch.peak_bf16_flops(part)
-        assert flops is not None and part.hbm_bytes_per_s is not None, f"no public rates of {part.name}"
+        if flops is None or part.hbm_bytes_per_s is None:
+            raise LookupError(f"no public rates of {part.name}, the full part of {arch.name}")
         stages = [
             (traffic.moved_bytes(own), traffic.matrix_flops(count, arch.mfma_k))
             for own, count in zip(per_launch, mfma, strict=True)
@@ -225,14 +246,18 @@ class CostDriver:
     def judge(self, row: JsonDict) -> list[JsonDict]:
         """Traffic within its limit and budget, matrix instructions exact, nothing spilled, LDS within the arch."""
         checks = [
-            _judged("mfma", row["mfma"] == row["mfma_due"], f"{row['mfma']} matrix instructions, {row['mfma_due']} due"),
+            _judged(
+                "mfma", row["mfma"] == row["mfma_due"], f"{row['mfma']} matrix instructions, {row['mfma_due']} due"
+            ),
             _judged(
                 "registers",
                 not row["spills"] and not row["scratch_bytes"],
                 f"{row['spills']} spills, {row['scratch_bytes']} bytes of scratch, {row['vgprs']} VGPRs at most",
             ),
             _judged(
-                "lds", row["lds_bytes"] <= row["lds_limit"], f"{row['lds_bytes']} bytes of LDS, {row['lds_limit']} there are"
+                "lds",
+                row["lds_bytes"] <= row["lds_limit"],
+                f"{row['lds_bytes']} bytes of LDS, {row['lds_limit']} there are",
             ),
             _budget_check(row),
         ]
@@ -240,7 +265,9 @@ class CostDriver:
         if row["limit"] is not None:
             checks.append(_judged("traffic", row["ratio"] <= row["limit"], f"{moved}, at most {row['limit']}"))
         if row["blocks_agree"] is not None:
-            checks.append(_judged("scaling", row["blocks_agree"], "two blocks move twice the lines of one, weights once"))
+            checks.append(
+                _judged("scaling", row["blocks_agree"], "two blocks move twice the lines of one, weights once")
+            )
         if "skinny" in row["path"]:
             count, again = len(row["kernels"]), row["weight_lines_reread"]
             checks.append(_judged("launches", count == 2, f"{count} launches, 2 due"))

@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
-from validation.ops.axes import DECODE_ROWS, FOLD, INJECTION, NORM, ROWS, SHAPE_RULES, TILE, VALUES, rows_past, shapes
+from validation.ops.axes import (
+    DECODE_ROWS,
+    FOLD,
+    INJECTION,
+    NORM,
+    ROWS,
+    SHAPE_RULES,
+    TILE,
+    VALUES,
+    rows_past,
+    shapes,
+    with_shapes,
+)
 
 _K1_M = Axis(
     "m",
@@ -34,19 +46,27 @@ _K1_M = Axis(
         AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "bytes of r2 pass 2^32, by gemm_pad"),
     ),
 )
+_REQUESTS: dict[str, dict[str, Any]] = {
+    "auto": {"split_k": "auto", "use_tuned": False},
+    "split1d2": {"split_k": 1, "stages": 2},
+    "split2": {"split_k": 2},
+    "d3": {"stages": 3},
+    "d4h16": {"split_k": 1, "stages": 4, "dn_block_m": 16},
+    "split8h16": {"split_k": 8, "sk_block_m": 16},
+}
 _REQUEST = Axis(
     "request",
     (
-        AxisValue("auto", {"split_k": "auto", "use_tuned": False}, "production", "the heuristic's choice"),
-        AxisValue("split1d2", {"split_k": 1, "stages": 2}, "production", "decoupled, two stages"),
-        AxisValue("d3", {"stages": 3}, "variation", "decoupled, three stages"),
-        AxisValue("d4", {"stages": 4}, "variation", "decoupled, four stages"),
-        AxisValue("split1h16", {"split_k": 1, "dn_block_m": 16}, "variation", "decoupled, 16-row tiles"),
-        AxisValue("split2", {"split_k": 2}, "variation", "two parts of K, each of whole streams"),
-        AxisValue("split8", {"split_k": 8}, "variation", "eight parts of K: parts of streams where HC < 8"),
-        AxisValue("split2h16", {"split_k": 2, "sk_block_m": 16}, "variation", "two parts of K, 16-row tiles"),
+        AxisValue("auto", _REQUESTS["auto"], "production", "the heuristic's choice"),
+        AxisValue("split1d2", _REQUESTS["split1d2"], "production", "decoupled, two stages"),
+        AxisValue("split2", _REQUESTS["split2"], "variation", "two parts of K, each of whole streams"),
+        AxisValue("d3", _REQUESTS["d3"], "variation", "decoupled, three stages"),
+        AxisValue("d4h16", _REQUESTS["d4h16"], "variation", "decoupled, four stages, 16-row tiles"),
+        AxisValue("split8h16", _REQUESTS["split8h16"], "variation", "eight parts of K, 16-row tiles"),
     ),
 )
+#: Requests that large row counts are run with.
+_LONG_REQUESTS = [_REQUESTS[name] for name in ("auto", "split1d2", "split2")]
 _PAD = Axis(
     "gemm_pad",
     (
@@ -114,6 +134,12 @@ K1_GRID = Grid(
     rules=(
         *SHAPE_RULES,
         *_N8_RULES,
+        with_shapes("request", *_LONG_REQUESTS),
+        Rule(
+            ("m", "request"),
+            lambda m, request: (not callable(m) and m <= 128) or request in _LONG_REQUESTS,
+            "deep pipelines and low tiles are run with up to 128 rows",
+        ),
         Rule(("m", "gemm_pad"), _rows_need_pad, "a row tail needs gemm_pad"),
         Rule(("m", "request"), _decode_request, "decode rows take the skinny path"),
         Rule(("m", "fold"), _decode_fold, "the skinny path takes a folded weight"),
@@ -124,7 +150,7 @@ K1_GRID = Grid(
         Anchor({"m": "m1", "shape": "n8"}, "n_pad = 8 at decode"),
         Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
         Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
-        Anchor({"m": "m64", "request": "split8", "fold": "unfolded"}, "split-K at the production shape"),
+        Anchor({"m": "m64", "request": "split8h16", "fold": "unfolded"}, "split-K at the production shape"),
     ),
 )
 
@@ -188,6 +214,7 @@ K2_GRID = Grid(
     ),
     rules=(
         *SHAPE_RULES,
+        with_shapes("block_m", None, 16),
         Rule(("m", "block_m"), _height_divides, "the direct K2 takes row counts that its tile divides"),
         Rule(
             ("shape", "block_m"),

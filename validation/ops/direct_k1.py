@@ -101,11 +101,9 @@ class K1Driver:
             given=given,
             residual=place.rows("residual", values.residual, shape.width + pad),
             block_output=place.rows("block_output", values.block_output, shape.hs + pad),
-            injection=place.rows(
-                "injection", values.injection, **injection_place(p["injection"], shape, shape.n_pad)
-            ),
+            injection=place.rows("injection", values.injection, **injection_place(p["injection"], shape, shape.n_pad)),
             buffers=_buffers(place, shape, p["buffers"]),
-            recorder=Recorder(rows),
+            recorder=Recorder(bench, rows),
             answers=answers,
         )
         for buffer in inputs.buffers.values():
@@ -127,6 +125,7 @@ class K1Driver:
     def run(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
         """One call of the public function."""
         p = inputs.params
+        options: dict[str, Any] = {**inputs.buffers, **p["request"]}
         with (
             own_allocations(inputs.bench, "hcgr", p["m"], self._spans(inputs)),
             dispatch.observe(inputs.recorder),
@@ -140,8 +139,7 @@ class K1Driver:
                 inputs.shape.r,
                 inputs.shape.hc,
                 inputs.eps,
-                **inputs.buffers,
-                **p["request"],
+                **options,
                 fold_w=p["fold"],
                 gemm_pad=p["gemm_pad"],
             )
@@ -199,8 +197,12 @@ class K1Driver:
         norm_weight = blank(shape.width if width == "full" else shape.hs, dtype=getattr(torch, dtype))
         unread = blank(0)
         given = Weights(norm_weight, unread, None, unread, blank(shape.n_pad, shape.width), shape.r + shape.hc)
-        rows = {"residual": blank(m, shape.width), "block_output": blank(m, shape.hs), "injection": blank(m, shape.hc)}
-        inputs = Inputs(bench, p, EPS, given, **rows, buffers={}, recorder=Recorder([]), answers=None)
+        rows: dict[str, Any] = {
+            "residual": blank(m, shape.width),
+            "block_output": blank(m, shape.hs),
+            "injection": blank(m, shape.hc),
+        }
+        inputs = Inputs(bench, p, EPS, given, **rows, buffers={}, recorder=Recorder(bench, []), answers=None)
         with capture_asm() as texts:
             self.run(inputs)
         return texts

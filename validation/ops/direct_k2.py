@@ -54,7 +54,7 @@ def _values(count: int, p: Mapping[str, Any], seed: int) -> dict[str, torch.Tens
         norm_weight = norm_form(made.norm_weight, norm, shape.hc)
         return {
             "lora": made.lora,
-            "r2": made.r2.reshape(count, -1),
+            "r2": made.r2.reshape(count, shape.width),
             "rrms": made.rrms,
             "norm_weight": norm_weight,
             "w_up": made.w_up,
@@ -93,7 +93,7 @@ class K2Driver:
             norm_weight=place.whole("norm_weight", values["norm_weight"]),
             w_up=place.whole("w_up", values["w_up"]),
             out=place.output("block_input", shape.hs, BF16) if p["out"] else None,
-            recorder=Recorder(rows),
+            recorder=Recorder(bench, rows),
             due=values.get("x"),
         )
         if inputs.out is not None:
@@ -150,7 +150,9 @@ class K2Driver:
             rows=rows,
         )
         checks += [
-            check_wiring("launches", {"x": (outputs, launch.tensors["x"]), "lora": (inputs.lora, launch.tensors["lora"])}),
+            check_wiring(
+                "launches", {"x": (outputs, launch.tensors["x"]), "lora": (inputs.lora, launch.tensors["lora"])}
+            ),
             check_written("x", outputs, rows, neighbours(rows, m)),
             comparison_of("x", "bound", result),
         ]
@@ -177,7 +179,7 @@ class K2Driver:
             blank(shape.width if width == "full" else shape.hs, dtype=getattr(torch, dtype)),
             blank(shape.width, shape.r),
             None,
-            Recorder([]),
+            Recorder(bench, []),
             None,
         )
         with capture_asm() as texts:

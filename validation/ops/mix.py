@@ -116,7 +116,7 @@ class _TwoStage:
             residual=place.rows("residual", residual, shape.width + pad),
             block_output=place.rows("block_output", values.block_output, shape.hs + pad),
             injection=place.rows("injection", values.injection, **injection_place(injection, shape, n_pad)),
-            recorder=Recorder(rows),
+            recorder=Recorder(bench, rows),
             answers=answers,
         )
 
@@ -159,7 +159,16 @@ class _TwoStage:
         given, p = inputs.given, inputs.params
         merged = given.weight if p["merged"] else None
         residual, block_output, injection = state
-        tail = (given.norm_weight, given.w_down, given.w_up, given.w_inject, inputs.shape.hc, inputs.eps, merged, p["fold"])
+        tail = (
+            given.norm_weight,
+            given.w_down,
+            given.w_up,
+            given.w_inject,
+            inputs.shape.hc,
+            inputs.eps,
+            merged,
+            p["fold"],
+        )
         if combine:
             results = hcgr.flydsl_gr_two_stage_combine_and_mix(residual, block_output, injection, *tail)
             return Layer(residual, block_output, injection, *results)
@@ -275,10 +284,14 @@ class _TwoStage:
             blank(n_pad, shape.width),
             live,
         )
-        rows = {"residual": blank(m, shape.width), "block_output": blank(m, shape.hs), "injection": blank(m, shape.hc)}
+        rows: dict[str, Any] = {
+            "residual": blank(m, shape.width),
+            "block_output": blank(m, shape.hs),
+            "injection": blank(m, shape.hc),
+        }
         # Merging and folding are torch's own work: building needs only the result.
         p |= {"merged": True, "layers": min(p["layers"], 2)}
-        inputs = Inputs(bench, p, arch, n_pad, EPS, given, recorder=Recorder([]), answers=None, **rows)
+        inputs = Inputs(bench, p, arch, n_pad, EPS, given, recorder=Recorder(bench, []), answers=None, **rows)
         with capture_asm() as texts:
             self.run(inputs)
         return texts

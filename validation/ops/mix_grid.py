@@ -6,7 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
-from validation.ops.axes import DECODE_ROWS, FOLD, INJECTION, NORM, ROWS, SHAPE_RULES, VALUES, is_long, rows_past, shapes
+from validation.ops.axes import (
+    DECODE_ROWS,
+    FOLD,
+    INJECTION,
+    NORM,
+    ROWS,
+    SHAPE_RULES,
+    TILE,
+    VALUES,
+    is_long,
+    rows_past,
+    shapes,
+    with_shapes,
+)
 
 _DECODE = (
     AxisValue("m1", 1, "production", "decode, one token"),
@@ -42,7 +55,26 @@ _PREFILL = (
     AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "their bytes pass 2^32, their elements 2^31"),
 )
 _M = Axis("m", (*_DECODE, *_EDGES, *_PREFILL))
-_MIX_M = Axis("m", tuple(v for v in _M.values if v.label not in ("m5", "m31", "m63", "m127", "m2048", "m4097", "m2g")))
+_MIX_ROWS = (
+    "m1",
+    "m0",
+    "m3",
+    "m8",
+    "m9",
+    "m16",
+    "m17",
+    "m33",
+    "m65",
+    "m129",
+    "m512",
+    "m4096",
+    "m8192",
+    "m65536",
+    "m4g",
+)
+_MIX_M = Axis("m", tuple(v for v in _M.values if v.label in _MIX_ROWS))
+_NORM = Axis("norm", tuple(v for v in NORM.values if v.label != "wbf16full"))
+_MIX_NORM = Axis("norm", tuple(v for v in NORM.values if v.label in ("wbf16", "wf32full")))
 _INJECT = Axis(
     "inject",
     (
@@ -77,9 +109,15 @@ _LAYERS = Axis(
 
 _RULES = (
     *SHAPE_RULES,
+    with_shapes("inject", True),
+    with_shapes("merged", True),
+    with_shapes("plan", "heuristic", "decoupled"),
+    with_shapes("layers", 1),
     Rule(("m", "layers"), lambda m, layers: layers == 1 or (not is_long(m) and 0 < m <= 33), "chains are short"),
     Rule(("inject", "layers"), lambda inject, layers: inject or layers == 1, "a chain needs inject rows"),
-    Rule(("shape", "layers"), lambda shape, layers: layers == 1 or shape.hs <= 2560, "chains are run on narrow streams"),
+    Rule(
+        ("shape", "layers"), lambda shape, layers: layers == 1 or shape.hs <= 2560, "chains are run on narrow streams"
+    ),
     Rule(
         ("values", "layers"),
         lambda values, layers: layers == 1 or values in ("normal", "zero_rows", "large_mean"),
@@ -87,8 +125,8 @@ _RULES = (
     ),
     Rule(
         ("m", "plan"),
-        lambda m, plan: plan != "decoupled" or callable(m) or m > DECODE_ROWS,
-        "the skinny path takes decode calls whatever the table says",
+        lambda m, plan: plan != "decoupled" or (not callable(m) and m > DECODE_ROWS and m % TILE == 0),
+        "a tuned entry holds for rows that its tile divides, and never for decode",
     ),
     Rule(("m", "plan"), lambda m, plan: plan != "cus80" or callable(m) or m > 0, "nothing is planned for no rows"),
 )
@@ -114,7 +152,7 @@ COMBINE_AND_MIX_GRID = Grid(
         _M,
         shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192", "hs40960"),
         FOLD,
-        NORM,
+        _NORM,
         VALUES,
         INJECTION,
         ROWS,
@@ -131,15 +169,15 @@ COMBINE_AND_MIX_GRID = Grid(
         Anchor({"m": "m512", "fold": "unfolded", "shape": "p384"}, "published row count, unfolded"),
         Anchor({"m": "m8193"}, "folded and n_pad = 336 above 8192 rows, which the published suite leaves open"),
         Anchor({"m": "m65536", "plan": "shipped"}, "folded and n_pad = 336 at the largest published prefill"),
-        Anchor({"m": "m16399", "shape": "p384", "plan": "decoupled"}, "decoupled at a large ragged row count"),
+        Anchor({"m": "m8192", "shape": "p384", "plan": "decoupled"}, "decoupled at a large row count"),
     ),
 )
 MIX_GRID = Grid(
     axes=(
         _MIX_M,
-        shapes("p336", "s48", "hc2", "hc8", "p384", "hs8192"),
+        shapes("p336", "s48", "hc8"),
         FOLD,
-        NORM,
+        _MIX_NORM,
         VALUES,
         ROWS,
         _INJECT,

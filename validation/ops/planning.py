@@ -30,9 +30,7 @@ def decoupled_table(arch: str, shape: Shape, live: int, fold: bool) -> dict[str,
     tiles = -(-live // TILE)
     for groups in (n for n in range(1, tiles + 1) if tiles % n == 0):
         plans = [
-            K1DecoupledPlan(
-                shape.hc, shape.hs, shape.n_pad, live, fold, _STAGES, groups, 1, waves, target.mfma_k, dma
-            )
+            K1DecoupledPlan(shape.hc, shape.hs, shape.n_pad, live, fold, _STAGES, groups, 1, waves, target.mfma_k, dma)
             for waves in _WAVES
         ]
         if any(problem for plan in plans for problem in k1_limits.decoupled_problems(plan, target)):
@@ -60,9 +58,9 @@ def planned(plan: str, arch: str, shape: Shape, live: int, fold: bool) -> Iterat
     with ExitStack() as stack:
         if plan != "shipped":
             entries = decoupled_table(arch, shape, live, fold) if plan == "decoupled" else {}
-            stack.enter_context(mock.patch.object(table, "loaded", lambda: entries))
+            stack.enter_context(mock.patch.object(table, "loaded", return_value=entries))
         if plan == "cus80":
-            stack.enter_context(mock.patch.object(arch_table, "cus_of_device", lambda device: FEW_CUS))
+            stack.enter_context(mock.patch.object(arch_table, "cus_of_device", return_value=FEW_CUS))
         choose.k1.cache_clear()
         choose.k2.cache_clear()
         try:

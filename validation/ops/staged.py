@@ -122,5 +122,7 @@ def judge_k2(
 
 def check_wiring(name: str, pairs: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> JsonDict:
     """The launches read and returned the same memory: each pair starts at one address."""
-    apart = [f"{label} is not what the launch was given" for label, (a, b) in pairs.items() if a.data_ptr() != b.data_ptr()]
+    apart = [
+        f"{label} is not what the launch was given" for label, (a, b) in pairs.items() if a.data_ptr() != b.data_ptr()
+    ]
     return simple_check(name, "wiring", apart, f"{', '.join(pairs)} handed on")

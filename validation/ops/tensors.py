@@ -112,7 +112,7 @@ def exact_rows(count: int, shape: Shape, fold: bool, seed: int, n_pad: int, live
     """Rows whose r2, rrms and packed have one right answer, and the case that holds the weights."""
     case = exact.k1_case(count, shape.hc, shape.hs, live, n_pad, fold_w=fold, eps=EXACT_EPS, seed=seed)
     c = case.combine
-    r2 = c.r2.reshape(count, -1)
+    r2 = c.r2.reshape(count, shape.width)
     return Rows(c.residual, c.block_output, c.injection, r2, case.rrms, case.packed), case
 
 

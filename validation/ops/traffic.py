@@ -61,7 +61,8 @@ def add_lines(parts: Sequence[Lines]) -> Lines:
 def scale_lines(lines: Lines, factor: int) -> Lines:
     """Lines of a call with ``factor`` times the rows."""
     return {
-        name: {d: n * (1 if name in PER_CALL else factor) for d, n in numbers.items()} for name, numbers in lines.items()
+        name: {d: n * (1 if name in PER_CALL else factor) for d, n in numbers.items()}
+        for name, numbers in lines.items()
     }
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from validation import cases, devices
 from validation.operation import JsonDict
+from validation.report.coverage import coverage
 from validation.report.verdict import decide
 
-SCHEMA = "hcgr-report/1"
+SCHEMA = "hcgr-report/2"
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def build_report(
         "workers": dict(workers),
         "stages": stages,
         "counts": cases.count(records),
+        "coverage": coverage(stages),
         "worst": worst_ratio(records),
         "not_run": not_run_devices(claims) + not_run_stages(stages),
         "verdict": decide(stages, required, partial),

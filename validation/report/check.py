@@ -14,6 +14,7 @@ import jsonschema
 from schemas import load_schema
 from validation import cases
 from validation.report.builder import not_run_stages, worst_ratio
+from validation.report.coverage import coverage
 from validation.report.verdict import decide
 
 
@@ -51,6 +52,8 @@ def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
         yield from _stage(stage, report)
     if report["worst"] != worst_ratio(records):
         yield "worst is not the largest error ÷ bound of the cases"
+    if report["coverage"] != coverage(report["stages"]):
+        yield "coverage is not what the executed cases add up to"
     skipped = not_run_stages(report["stages"])
     listed = [entry["what"] for entry in report["not_run"]]
     for entry in skipped:
@@ -101,9 +104,13 @@ def _case(case: Mapping[str, Any], stage: str, report: Mapping[str, Any]) -> Ite
         "contract": "comparisons",
         "compile": "resources",
         "environment": "facts",
+        "cost": "cost",
     }.get(stage)
     if needed and not case[needed]:
         yield f"{where}: passes without {needed}"
+    missing = [path for path in case["facts"].get("built_for", ()) if path not in case["facts"].get("paths", ())]
+    if missing:
+        yield f"{where}: passes without a receipt of {', '.join(missing)}, for which it was built"
     if stage == "correctness" and case["facts"].get("launch_expected") is not (_workgroups(case) > 0):
         yield f"{where}: passes with {_workgroups(case)} workgroups run, which is not what it expected"
 

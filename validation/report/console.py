@@ -14,6 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from validation.operation import JsonDict
+from validation.report.coverage import cost_lines, path_line
 
 _STYLES = {
     "pass": "green",
@@ -80,10 +81,13 @@ def stage_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def summary_lines(report: Mapping[str, Any]) -> list[str]:
-    """Verdict first, then why, the worst error, and what was not run."""
+    """Verdict first, then why, what was covered, what it costs, the worst error, and what was not run."""
     verdict = report["verdict"]
     lines = [f"{report['arch']}: {verdict['text']}"]
     lines += [f"  because {reason}" for reason in verdict["reasons"]]
+    if report["coverage"]["kernel_cases"]:
+        lines.append(f"  {path_line(report)}")
+    lines += [f"  {line}" for line in cost_lines(report)]
     worst = report["worst"]
     if worst is not None:
         ratio = worst["max_ratio"]

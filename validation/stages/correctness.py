@@ -85,6 +85,7 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
         missing = [path for path in built_for if path not in taken]
         status, reason = judge(evidence, bench.guard_damage(), entry.launches(case.params), missing)
         facts = {"launch_expected": entry.launches(case.params), "built_for": built_for, "paths": taken}
+        facts["axes"] = entry.grid.labels(case.name)
         return fragment(status, reason, facts=facts, **evidence)
 
 

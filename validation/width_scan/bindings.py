@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from validation.width_scan import symbols
 from validation.width_scan.frames import Frame
-from validation.width_scan.modules import walk
 from validation.width_scan.limits import INT32_MAX, LOOP, PROGRAM_ID, index_role
+from validation.width_scan.modules import walk
 from validation.width_scan.prepass import caps
 from validation.width_scan.scopes import assign, lookup
 from validation.width_scan.sites import new_site
@@ -25,12 +25,12 @@ def bind(frame: Frame, target: ast.expr, value: Value, line: int) -> None:
         assign(frame, target.id, value)
     elif isinstance(target, (ast.Tuple, ast.List)):
         if value.items is not None and len(value.items) == len(target.elts):
-            for element, item in zip(target.elts, value.items, strict=True):
-                bind(frame, element, item, line)
+            for part, item in zip(target.elts, value.items, strict=True):
+                bind(frame, part, item, line)
         else:
             item = value.element or (OTHER if value.kind is Kind.SEQUENCE else value)
-            for element in target.elts:
-                bind(frame, element.value if isinstance(element, ast.Starred) else element, item, line)
+            for part in target.elts:
+                bind(frame, part.value if isinstance(part, ast.Starred) else part, item, line)
     elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
         held = lookup(frame, target.value.id)
         if held is not None and held.kind in (Kind.SEQUENCE, Kind.OTHER):
@@ -50,7 +50,7 @@ def named_index(name: str, value: Value) -> Value:
     if role is None or (value.sym.op == "*" or _PLACE.search(name)):
         return value
     raised = role.name == "row index" and value.sym.op == "leaf" and value.sym.role is PROGRAM_ID[1]
-    if raised or value.sym.hi > role.limit and role.name != "row index":
+    if raised or (value.sym.hi > role.limit and role.name != "row index"):
         return replace(value, sym=symbols.leaf(name, role))
     return value
 
@@ -64,7 +64,8 @@ def cap(frame: Frame, name: str, value: Value) -> Value:
         return value
     frame.capping.add(name)
     quiet, frame.quiet = frame.quiet, frame.quiet + 1
-    limits = [v for v in (frame.evaluate(node) for node in bounds if _bound_is_known(frame, node)) if v.kind is Kind.INT]
+    known = [frame.evaluate(node) for node in bounds if _bound_is_known(frame, node)]
+    limits = [v for v in known if v.kind is Kind.INT]
     frame.quiet = quiet
     frame.capping.discard(name)
     if not limits:
@@ -82,5 +83,8 @@ def cap(frame: Frame, name: str, value: Value) -> Value:
 
 
 def _bound_is_known(frame: Frame, node: ast.expr) -> bool:
-    return all(lookup(frame, n.id) is not None or n.id in frame.function.module.imports
-               for n in walk(node) if isinstance(n, ast.Name))
+    return all(
+        lookup(frame, n.id) is not None or n.id in frame.function.module.imports
+        for n in walk(node)
+        if isinstance(n, ast.Name)
+    )

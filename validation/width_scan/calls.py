@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from validation.width_scan.scopes import lookup
 from validation.width_scan.frames import MAX_DEPTH, Env, Frame
 from validation.width_scan.limits import PROGRAM_ID
 from validation.width_scan.modules import dotted
 from validation.width_scan.prepass import parameters, pointers
+from validation.width_scan.scopes import lookup
 from validation.width_scan.values import (
     NARROW,
     OTHER,
@@ -80,7 +80,7 @@ def call(frame: Frame, node: ast.Call) -> Value:
     this = Call(frame, node, name, receiver, args, keywords)
     handler: Callable[[Call], Value] | None = frame.analyzer.engine.handlers.get(name)
     if handler is None and name.startswith(("atomic_", "buffer_atomic", "raw_buffer", "raw_ptr_buffer")):
-        handler = frame.analyzer.engine.handlers["atomic"] if name.startswith("atomic_") else frame.analyzer.engine.handlers["buffer_load"]
+        handler = frame.analyzer.engine.handlers["atomic" if name.startswith("atomic_") else "buffer_load"]
     return handler(this) if handler is not None else unknown(this)
 
 
@@ -121,23 +121,52 @@ def _key(value: Value) -> Any:
     if value.kind is Kind.FUNCTION:
         return id(value.function[0])
     sites = frozenset(site.key for site in value.sites) if value.sites else None
-    return (value.kind, value.width, value.sym.hi, value.source, value.role, value.tile is not None, sites, value.literal)
+    return (
+        value.kind,
+        value.width,
+        value.sym.hi,
+        value.source,
+        value.role,
+        value.tile is not None,
+        sites,
+        value.literal,
+    )
 
 
-def enter(frame: Frame, node: ast.Call | None, function: Function, env: Env | None, args: list[Value],
-          keywords: dict[str, Value]) -> Value:
+def enter(
+    frame: Frame,
+    node: ast.Call | None,
+    function: Function,
+    env: Env | None,
+    args: list[Value],
+    keywords: dict[str, Value],
+) -> Value:
     """Evaluate a known function with these arguments; the same kind of call is evaluated once."""
     analyzer = frame.analyzer
     analyzer.visited.add(function.node)
-    key = (id(function.node), id(env), tuple(_key(v) for v in args),
-           tuple((name, _key(v)) for name, v in keywords.items()), frame.quiet > 0, frame.host)
+    key = (
+        id(function.node),
+        id(env),
+        tuple(_key(v) for v in args),
+        tuple((name, _key(v)) for name, v in keywords.items()),
+        frame.quiet > 0,
+        frame.host,
+    )
     if key in analyzer.memo:
         return analyzer.memo[key]
     if function.node in analyzer.active or frame.depth > MAX_DEPTH:
         return replace(OTHER, sites=join_all([*args, *keywords.values()]).sites)
     variables = _parameters(analyzer, function, args, keywords)
-    inner = Frame(analyzer, function, function.dialect or frame.dialect, Env(variables, env, function.scope), frame, node,
-                  quiet=frame.quiet, host=frame.host)
+    inner = Frame(
+        analyzer,
+        function,
+        function.dialect or frame.dialect,
+        Env(variables, env, function.scope),
+        frame,
+        node,
+        quiet=frame.quiet,
+        host=frame.host,
+    )
     analyzer.active.append(function.node)
     result = body(inner)
     analyzer.active.pop()
@@ -157,32 +186,32 @@ def body(frame: Frame) -> Value:
 def _parameters(analyzer: Any, function: Function, args: list[Value], keywords: dict[str, Value]) -> dict[str, Value]:
     formal = parameters(function)
     addresses = pointers(function, analyzer.library) if function.kind == "device" else frozenset()
-    defaults: dict[str, ast.expr] = {}
-    positional = [*function.node.args.posonlyargs, *function.node.args.args]
-    for arg, default in zip(reversed(positional), reversed(function.node.args.defaults), strict=False):
-        defaults[arg.arg] = default
-    for arg, kw_default in zip(function.node.args.kwonlyargs, function.node.args.kw_defaults, strict=True):
-        if kw_default is not None:
-            defaults[arg.arg] = kw_default
+    defaults = default_values(function)
     values = dict(zip((arg.arg for arg in formal), args, strict=False))
     values |= {name: value for name, value in keywords.items() if name != "**"}
     for arg in formal:
         value = values.get(arg.arg)
         if value is None:
-            default = defaults.get(arg.arg)
-            literal = default.value if isinstance(default, ast.Constant) else None
-            value = named_constant(arg.arg) if arg.arg in defaults else OTHER
-            if isinstance(literal, int) and not isinstance(literal, bool):
-                value = constant(literal)
-            elif literal is None and default is not None:
-                value = OTHER
+            value = _default(arg.arg, defaults.get(arg.arg))
         if arg.arg in addresses and value.kind in (Kind.INT, Kind.OTHER):
             value = Value(Kind.POINTER, sites=value.sites, variable=arg.arg)
-        elif arg.annotation is not None and value.kind is Kind.INT:
-            if dotted(arg.annotation).endswith("constexpr") and value.width == NARROW and not value.source:
-                value = replace(value, width=0)
         values[arg.arg] = value
     return values
+
+
+def default_values(function: Function) -> dict[str, ast.expr]:
+    """Default expressions by parameter."""
+    args = function.node.args
+    positional = [*args.posonlyargs, *args.args]
+    found = {a.arg: d for a, d in zip(reversed(positional), reversed(args.defaults), strict=False)}
+    return found | {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+
+
+def _default(name: str, node: ast.expr | None) -> Value:
+    literal = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(literal, int) and not isinstance(literal, bool):
+        return constant(literal)
+    return OTHER if literal is None else named_constant(name)
 
 
 def unknown(this: Call) -> Value:

@@ -23,7 +23,7 @@ def descriptor(this: Call) -> Value:
     A size known at compile time that the limits let exceed 4 GiB is an error: nothing at run time can refuse it.
     One that comes from a run-time size is a warning: the caller can, and must.
     """
-    position = 1 if "resource" in this.name or "rsrc" in this.name else 1
+    position = 1
     size = this.argument(position, *_SIZE)
     this.report(*this.args[:1])
     if size is None or size.kind is not Kind.INT or size.sym.hi == 0:
@@ -31,8 +31,17 @@ def descriptor(this: Call) -> Value:
     sites = NO_SITES
     if size.sym.hi > BUFFER_SPAN:
         frame, node = _owner(this.frame, this.node, this.expression(position, *_SIZE))
-        sites = new_site(frame, "span", node, size.sym, OTHER, OTHER, threshold=BUFFER_SPAN, unit="bytes",
-                         level="error" if not size.source else "warning")
+        sites = new_site(
+            frame,
+            "span",
+            node,
+            size.sym,
+            OTHER,
+            OTHER,
+            threshold=BUFFER_SPAN,
+            unit="bytes",
+            level="error" if not size.source else "warning",
+        )
     return Value(Kind.BUFFER, sym=size.sym, sites=sites)
 
 
@@ -44,8 +53,9 @@ def _owner(frame: Frame, node: ast.Call, size: ast.expr | None) -> tuple[Frame, 
             break
         keyword = next((k.value for k in frame.call.keywords if k.arg == size.id), None)
         position = names.index(size.id)
-        passed = keyword if keyword is not None else (
-            frame.call.args[position] if position < len(frame.call.args) else None)
+        passed = (
+            keyword if keyword is not None else (frame.call.args[position] if position < len(frame.call.args) else None)
+        )
         if passed is None:
             break
         node, size, frame = frame.call, passed, frame.caller

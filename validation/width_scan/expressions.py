@@ -9,12 +9,12 @@ from typing import Any
 
 from validation.width_scan import symbols
 from validation.width_scan.bindings import bind
-from validation.width_scan.scopes import lookup
 from validation.width_scan.calls import call, program_id
 from validation.width_scan.frames import Env, Frame
 from validation.width_scan.limits import LOOP, THREAD
 from validation.width_scan.modules import dotted, walk
 from validation.width_scan.operations import arithmetic
+from validation.width_scan.scopes import lookup
 from validation.width_scan.values import (
     BOOL,
     CONSTANT,
@@ -63,7 +63,7 @@ def _name(frame: Frame, node: ast.Name) -> Value:
     if value is not None:
         return value
     if node.id in frame.function.module.imports:
-        source, inner = frame.function.module.imports[node.id]
+        inner = frame.function.module.imports[node.id][1]
         return named_constant(node.id) if inner and inner.isupper() else OTHER
     return OTHER
 
@@ -124,9 +124,10 @@ def is_compile_time(frame: Frame, node: ast.expr) -> bool:
     for part in walk(node):
         if isinstance(part, ast.Name):
             value = lookup(frame, part.id)
-            if value is not None and value.kind is not Kind.FUNCTION and not value.is_constant and value.literal is None:
+            if value is None or value.kind is Kind.FUNCTION or value.is_constant or value.literal is not None:
+                names += 1
+            else:
                 return False
-            names += 1
     return names > 0
 
 
@@ -136,8 +137,9 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     if value.kind in (Kind.POINTER, Kind.BUFFER) or (value.kind is Kind.OTHER and frame.dialect == "flydsl"):
         frame.analyzer.report(frame, index, node)
     if value.kind is Kind.SEQUENCE:
-        if value.items is not None and isinstance(index.literal, int) and -len(value.items) <= index.literal < len(value.items):
-            return value.items[index.literal]
+        items, at = value.items, index.literal
+        if items is not None and isinstance(at, int) and -len(items) <= at < len(items):
+            return items[at]
         return value.element or OTHER
     return value if value.kind is not Kind.FUNCTION else OTHER
 

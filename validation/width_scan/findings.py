@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
-from collections.abc import Iterable
+import tokenize
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -96,21 +99,26 @@ def _best(site: Site) -> Operand | None:
 
 def _fix(site: Site) -> Fix:
     if site.rule == "span":
-        return Fix(site.line, "", "", "re-base: add the selected part's 64-bit offset to the base address, then make the "
-                   "descriptor over that part alone; offsets inside it are 32-bit bytes whatever their type")
+        return Fix(
+            site.line,
+            "",
+            "",
+            "re-base: add the selected part's 64-bit offset to the base address, then make the "
+            "descriptor over that part alone; offsets inside it are 32-bit bytes whatever their type",
+        )
     if site.rule == "narrowing":
         return Fix(site.line, site.text, "", "keep the index 64-bit up to the address")
     operand = _best(site)
     if operand is None:
         return Fix(site.line, site.text, "", "compute the expression in 64 bits")
-    wrap = operand.text if operand.text.isidentifier() or operand.text.endswith(("]", ")")) else f"({operand.text})"
     cast = _CAST.get(site.dialect, "{}.to(tl.int64)")
-    bare = operand.text if cast.startswith("fx") else wrap
-    if operand.text.startswith("(") is False and not cast.startswith("fx") and " " in operand.text:
-        bare = f"({operand.text})"
+    compound = isinstance(operand.node, (ast.BinOp, ast.UnaryOp, ast.IfExp)) and not cast.startswith("fx")
+    bare = f"({operand.text})" if compound else operand.text
     rewrite = site.text.replace(operand.text, cast.format(bare), 1)
     where = f"`{operand.variable}` (line {operand.line})" if operand.variable and operand.line else f"`{operand.text}`"
-    return Fix(operand.line or site.line, operand.variable or operand.text, rewrite, f"widen {where} before the operation")
+    return Fix(
+        operand.line or site.line, operand.variable or operand.text, rewrite, f"widen {where} before the operation"
+    )
 
 
 def _group_key(site: Site) -> tuple[Any, ...]:
@@ -133,6 +141,7 @@ def group(sites: Iterable[Site], sinks: dict[tuple[str, int, int, str], set[int]
     for site in sites:
         values = witness(site.sym, site.threshold)
         if values is not None:
+            values = values or {"the size": site.sym.hi}  # known at compile time
             groups.setdefault(_group_key(site), []).append((site, values))
     findings = []
     for members in groups.values():
@@ -141,10 +150,27 @@ def group(sites: Iterable[Site], sinks: dict[tuple[str, int, int, str], set[int]
         lines = tuple(sorted({m.line for m, _ in members}))
         addresses = tuple(sorted({line for m, _ in members for line in sinks.get(m.key, ())}))
         result = evaluate(site.sym, values)
-        findings.append(Finding(
-            site.rule, site.level, site.path, site.line, site.column, site.end_line, site.function, site.dialect, site.text,
-            _message(site, values, result, len(members) - 1), values, result, site.threshold, site.unit, lines, addresses,
-            _fix(site)))
+        findings.append(
+            Finding(
+                site.rule,
+                site.level,
+                site.path,
+                site.line,
+                site.column,
+                site.end_line,
+                site.function,
+                site.dialect,
+                site.text,
+                _message(site, values, result, len(members) - 1),
+                values,
+                result,
+                site.threshold,
+                site.unit,
+                lines,
+                addresses,
+                _fix(site),
+            )
+        )
     return sorted(findings, key=lambda f: (f.path, f.line, f.column))
 
 
@@ -154,8 +180,8 @@ def suppress(findings: list[Finding], sources: dict[str, list[str]], result: Sca
     used: set[tuple[str, int]] = set()
     comments: dict[str, dict[int, str]] = {}
     for path, lines in sources.items():
-        for number, line in enumerate(lines, 1):
-            match = SUPPRESSION.search(line) if "width-scan:" in line else None
+        for number, line in _comments(lines):
+            match = SUPPRESSION.search(line)
             if match is None:
                 continue
             reason = _REASON.match(match["verb"].strip())
@@ -173,15 +199,42 @@ def suppress(findings: list[Finding], sources: dict[str, list[str]], result: Sca
             result.findings.append(finding)
         else:
             used.add((finding.path, hit))
-            result.suppressed.append(Finding(**{**{name: getattr(finding, name) for name in Finding.__slots__},
-                                                "suppressed": held[hit]}))
-    result.stale_suppressions += [(path, number) for path, held in comments.items() for number in held
-                                  if (path, number) not in used]
+            result.suppressed.append(
+                Finding(**{**{name: getattr(finding, name) for name in Finding.__slots__}, "suppressed": held[hit]})
+            )
+    result.stale_suppressions += [
+        (path, number) for path, held in comments.items() for number in held if (path, number) not in used
+    ]
     result.findings.sort(key=lambda f: (f.path, f.line, f.column))
+
+
+def _comments(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Comments that speak to the scanner, with their lines; strings that quote one do not count."""
+    if not any("width-scan:" in line for line in lines):
+        return
+    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+        if token.type == tokenize.COMMENT and "width-scan:" in token.string:
+            yield token.start[0], token.string
 
 
 def _bad_suppression(path: str, number: int, line: str) -> Finding:
     text = line.strip()
-    return Finding("suppression", "error", path, number, 0, number, "", "", text,
-                   "suppression without a reason: write `# width-scan: bounded because <why it fits 32 bits>`", {}, 0, 0, "",
-                   (number,), (), Fix(number, "", "", "state the reason, or widen"))
+    return Finding(
+        "suppression",
+        "error",
+        path,
+        number,
+        0,
+        number,
+        "",
+        "",
+        text,
+        "suppression without a reason: write `# width-scan: bounded because <why it fits 32 bits>`",
+        {},
+        0,
+        0,
+        "",
+        (number,),
+        (),
+        Fix(number, "", "", "state the reason, or widen"),
+    )

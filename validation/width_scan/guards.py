@@ -8,13 +8,15 @@ import re
 from validation.width_scan.modules import dotted, walk
 
 #: A condition with such a name is true where 32 bits are enough, or where they are not.
-_NARROW_WHEN = re.compile(r"(?:^|_)(?:within|fits?|small|is_?32|use_?(?:int|i)32|int32|i32|32_?bit|below|under)(?:_|$)", re.I)
+_NARROW_WHEN = re.compile(
+    r"(?:^|_)(?:within|fits?|small|is_?32|use_?(?:int|i)32|int32|i32|32_?bit|below|under)(?:_|$)", re.I
+)
 _WIDE_WHEN = re.compile(r"(?:^|_)(?:long|large|big|huge|int_?64|i64|64_?bit|wide)(?:_|$)", re.I)
 _WIDE_NAMES = frozenset({"int64", "Int64", "uint64", "Uint64", "i64"})
 
 
 def _polarity(test: ast.expr) -> str:
-    """"narrow" if the condition is true on the 32-bit path, "wide" if on the 64-bit one, else ""."""
+    """ "narrow" if the condition is true on the 32-bit path, "wide" if on the 64-bit one, else ""."""
     negated = False
     while True:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

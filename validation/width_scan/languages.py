@@ -31,8 +31,13 @@ from validation.width_scan.values import (
     quantity,
 )
 
-_WIDE_TYPES = frozenset({"int64", "uint64", "i64", "Int64", "Uint64", "index", "Index", "IndexType", "get_index", "longlong"})
-_NARROW_TYPES = frozenset({"int32", "uint32", "i32", "Int32", "Uint32", "int16", "uint16", "i16", "int8", "uint8", "i8"})
+_WIDE_TYPES = frozenset(
+    {"int64", "uint64", "i64", "Int64", "Uint64", "index", "Index", "IndexType", "get_index", "longlong"}
+)
+_OTHER_TYPES = ("float", "bfloat", "bf16", "f32", "f16", "fp8", "int1")
+_NARROW_TYPES = frozenset(
+    {"int32", "uint32", "i32", "Int32", "Uint32", "int16", "uint16", "i16", "int8", "uint8", "i8"}
+)
 
 
 def type_width(node: ast.expr | None) -> int | None:
@@ -49,23 +54,22 @@ def type_width(node: ast.expr | None) -> int | None:
         if part in _NARROW_TYPES:
             return NARROW
     last = parts[-1]
-    if last.lower().startswith(("float", "bfloat", "bf16", "f32", "f16", "fp8", "int1")) or last in ("element_ty", "dtype"):
-        return 0
-    return None
+    return 0 if last in ("element_ty", "dtype") or last.lower().startswith(_OTHER_TYPES) else None
 
 
 def cast(this: Call, value: Value, width: int | None) -> Value:
     """`value` converted: widening keeps what has overflowed before, narrowing may overflow."""
     if value.kind is Kind.OTHER and width:
         name = value.variable or "value"
-        return quantity(name, LOADED, width, "loaded value").__class__(
-            Kind.INT, width, symbols.leaf(name, LOADED), value.sites, "loaded value")
+        return replace(quantity(name, LOADED, width, "loaded value"), sites=value.sites)
     if width is None or value.kind not in (Kind.INT, Kind.DATA):
         return value
     if width == 0:
         return DATA
     if value.kind is Kind.DATA:
-        return replace(DATA, kind=Kind.INT, width=width, sym=symbols.leaf("converted value", LOADED), source="loaded value")
+        return replace(
+            DATA, kind=Kind.INT, width=width, sym=symbols.leaf("converted value", LOADED), source="loaded value"
+        )
     if value.is_constant:
         return replace(value, width=width, literal=None)
     if width == NARROW and value.width == WIDE and not value.sites and value.sym.hi > INT32_MAX:
@@ -88,7 +92,7 @@ def _cast(this: Call) -> Value:
     width = next((w for w in widths if w is not None), None)
     if this.receiver is not None:
         return cast(this, this.receiver, width)
-    values = [v for node, v, w in zip(candidates, this.everything(), widths, strict=False) if w is None or v.kind is Kind.INT]
+    values = [v for v, w in zip(this.everything(), widths, strict=False) if w is None or v.kind is Kind.INT]
     return cast(this, values[0], width) if values else OTHER
 
 
@@ -118,8 +122,11 @@ def _arange(this: Call) -> Value:
     if stop is None or stop.kind is not Kind.INT:
         return quantity(ast.unparse(this.node), role_of("tile"), NARROW, "thread id")
     role = stop.sym.role or role_of("tile")
-    return integer(symbols.leaf(ast.unparse(this.node.args[-1] if this.node.args else this.node), role, stop.sym.hi),
-                   NARROW, "range")
+    return integer(
+        symbols.leaf(ast.unparse(this.node.args[-1] if this.node.args else this.node), role, stop.sym.hi),
+        NARROW,
+        "range",
+    )
 
 
 def _loaded(this: Call) -> Value:
@@ -142,6 +149,8 @@ def _buffer_access(this: Call) -> Value:
     """A buffer instruction: descriptor (or base) and 32-bit offsets, in whatever order the language has them."""
     values = this.everything()
     base = next((v for v in values if v.kind is Kind.BUFFER), None)
+    if values and values[0].kind is not Kind.BUFFER and ("store" in this.name or "atomic" in this.name):
+        values = values[1:]  # what is stored
     this.report(*(v for v in values if v.kind is not Kind.DATA))
     if base is not None and not base.sym.hi:
         for node, value in zip(this.node.args, this.args, strict=False):
@@ -194,8 +203,14 @@ def _extreme(op: str) -> Callable[[Call], Value]:
         if op == "min" and small.sym.hi <= INT32_MAX and not small.sites:
             sites = frozenset() if small.is_constant else sites
         source = a.source if a.is_index else b.source or a.source
-        return integer(combine(a.sym, b.sym), width, source, (small if op == "min" else joined).role, sites=sites,
-                       tile=a.tile or b.tile)
+        return integer(
+            combine(a.sym, b.sym),
+            width,
+            source,
+            (small if op == "min" else joined).role,
+            sites=sites,
+            tile=a.tile or b.tile,
+        )
 
     return handler
 
@@ -282,22 +297,37 @@ _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (
     ("load", _load),
     ("store", _store),
     ("atomic", _load),
-    ("buffer_load buffer_store buffer_load_to_shared global_load_to_shared buffer_atomic buffer_load_dwordx4", _buffer_access),
-    ("make_block_ptr advance make_tensor_descriptor make_tensor_ptr add_offset getelementptr gep GEPOp get_element_ptr "
-     "inttoptr", _address_call),
+    (
+        "buffer_load buffer_store buffer_load_to_shared global_load_to_shared buffer_atomic buffer_load_dwordx4",
+        _buffer_access,
+    ),
+    (
+        "make_block_ptr advance make_tensor_descriptor make_tensor_ptr add_offset "
+        "getelementptr gep GEPOp get_element_ptr "
+        "inttoptr",
+        _address_call,
+    ),
     ("generic_load generic_store ptr_load ptr_store GlobalLoad", _generic_access),
     ("copy copy_atom_call make_view load_tile store_tile", _copy),
-    ("create_buffer_resource create_buffer_resource_from_addr make_buffer_ptr make_buffer_tensor make_rsrc "
-     "make_buffer_resource make_buffer_rsrc", descriptor),
+    (
+        "create_buffer_resource create_buffer_resource_from_addr make_buffer_ptr make_buffer_tensor make_rsrc "
+        "make_buffer_resource make_buffer_rsrc",
+        descriptor,
+    ),
     ("load_shared load_shared_relaxed local_load shared_load memcpy_load", lambda this: _loaded(this)),
     ("zeros full zeros_like full_like", _full),
     ("cdiv ceildiv ceil_div", _cdiv),
     ("minimum min minsi minui", _extreme("min")),
     ("maximum max maxsi maxui", _extreme("max")),
     ("where select", _select),
-    ("multiple_of max_contiguous max_constancy broadcast_to expand_dims reshape ravel trans view permute readfirstlane "
-     "ir_value set_layout convert_layout cumsum sum flip join split next_power_of_2 const_expr abs make_value unwrap "
-     "bitcast to_tensor broadcast", _same),
+    (
+        "multiple_of max_contiguous max_constancy broadcast_to expand_dims reshape ravel "
+        "trans view permute readfirstlane "
+        "ir_value set_layout convert_layout cumsum sum flip join split next_power_of_2 "
+        "const_expr abs make_value unwrap "
+        "bitcast to_tensor broadcast",
+        _same,
+    ),
     ("constant", _arith_constant),
     ("append extend", _append),
     ("cmpi cmpf ult slt isinstance hasattr static_assert assume program_any", _boolean),
@@ -307,9 +337,20 @@ _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (
     ("len", _length),
 )
 _ARITHMETIC: dict[str, type[ast.operator]] = {
-    "muli": ast.Mult, "addi": ast.Add, "subi": ast.Sub, "divui": ast.FloorDiv, "divsi": ast.FloorDiv,
-    "floordivsi": ast.FloorDiv, "remui": ast.Mod, "remsi": ast.Mod, "shli": ast.LShift, "shrui": ast.RShift,
-    "shrsi": ast.RShift, "andi": ast.BitAnd, "ori": ast.BitOr, "xori": ast.BitXor,
+    "muli": ast.Mult,
+    "addi": ast.Add,
+    "subi": ast.Sub,
+    "divui": ast.FloorDiv,
+    "divsi": ast.FloorDiv,
+    "floordivsi": ast.FloorDiv,
+    "remui": ast.Mod,
+    "remsi": ast.Mod,
+    "shli": ast.LShift,
+    "shrui": ast.RShift,
+    "shrsi": ast.RShift,
+    "andi": ast.BitAnd,
+    "ori": ast.BitOr,
+    "xori": ast.BitXor,
 }
 HANDLERS: dict[str, Callable[[Call], Value]] = {
     **{name: handler for names, handler in _GROUPS for name in names.split()},

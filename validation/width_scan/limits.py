@@ -35,39 +35,103 @@ _OUTER = r"(?:b|z|e|g|batch|head|heads|expert|experts|chunk|split|group|page|blo
 
 #: Most specific first.
 ROLES: tuple[Role, ...] = (
-    Role("outer stride", 2**28, 2**24, 1, rf".*(?:stride|strides).*_?{_OUTER}(?:_in)?|{_OUTER}_strides?",
-         "one batch, head or expert of 16,384 x 16,384 elements"),
-    Role("kv head stride", 2**28, 2**24, 1, r"strides?_[kv][a-z]*_?h(?:_in)?",
-         "a head-major cache: 1 M tokens x 256 (ROCm/aiter#4579)"),
-    Role("inner stride", 2**16, 4096, 1, r"strides?_\w+_?(?:[knd]|hdim|dim|dstate|csize|col)(?:_in)?",
-         "a row of 65,536: the k, n or d of a weight or of a key and value"),
-    Role("stride", 2**18, 4096, 1, r".*strides?(?:_?\w*)?|.*_ld|ld[abcxy]",
-         "one row of 262,144 elements: the largest vocabularies in use"),
-    Role("elements", 2**33, 2**31, 1, r".*(?:n_?elem|numel|num_?elem|elements).*|xnumel",
-         "8 G elements: 16 GiB of bf16, a twelfth of an MI355X's memory", cased="n"),
-    Role("sequence", 2**20, 32768, 1,
-         r"(?:max_?|total_?)?(?:seq_?_?len|seqlen|sequence_?len|context_?len|ctx)(?:_?\w*)?|.*_seq_?len|n_?ctx\w*",
-         "1 M tokens of context", cased=r"T|TQ|TK|TC|NT|SEQ\w*"),
-    Role("tokens", 2**20, 131072, 1,
-         r".*(?:tokens|n_?rows|num_?rows|total_?rows|rows).*|batch_?seq\w*|m|m_\w+",
-         "1 M rows a call (linkedin/Liger-Kernel#804)"),
-    Role("tile", 1024, 128, 16,
-         r".*(?:block|tile|chunk|warp|wave|lanes|threads|vec|unroll|group_?size|group_m|stages).*|.*per_(?:program|wg|pid|cta)"
-         r"|b[a-z]{1,2}|w?gm",
-         "1,024 threads a workgroup; larger tiles do not fit registers and LDS"),
+    Role(
+        "outer stride",
+        2**28,
+        2**24,
+        1,
+        rf".*(?:stride|strides).*_?{_OUTER}(?:_in)?|{_OUTER}_strides?",
+        "one batch, head or expert of 16,384 x 16,384 elements",
+    ),
+    Role(
+        "kv head stride",
+        2**28,
+        2**24,
+        1,
+        r"strides?_[kv][a-z]*_?h(?:_in)?",
+        "a head-major cache: 1 M tokens x 256 (ROCm/aiter#4579)",
+    ),
+    Role(
+        "inner stride",
+        2**16,
+        4096,
+        1,
+        r"strides?_\w+_?(?:[knd]|hdim|dim|dstate|csize|col)(?:_in)?",
+        "a row of 65,536: the k, n or d of a weight or of a key and value",
+    ),
+    Role(
+        "stride",
+        2**18,
+        4096,
+        1,
+        r".*strides?(?:_?\w*)?|.*_ld|ld[abcxy]",
+        "one row of 262,144 elements: the largest vocabularies in use",
+    ),
+    Role(
+        "elements",
+        2**33,
+        2**31,
+        1,
+        r".*(?:n_?elem|numel|num_?elem|elements).*|xnumel",
+        "8 G elements: 16 GiB of bf16, a twelfth of an MI355X's memory",
+        cased="n",
+    ),
+    Role(
+        "sequence",
+        2**20,
+        32768,
+        1,
+        r"(?:max_?|total_?)?(?:seq_?_?len|seqlen|sequence_?len|context_?len|ctx)(?:_?\w*)?|.*_seq_?len|n_?ctx\w*",
+        "1 M tokens of context",
+        cased=r"T|TQ|TK|TC|NT|SEQ\w*",
+    ),
+    Role(
+        "tile",
+        1024,
+        128,
+        16,
+        r".*(?:block|tile|chunk|warp|wave|lanes|threads|vec|unroll|group_?size|group_m|stages).*|.*per_(?:program|wg|pid|cta)"
+        r"|b[a-z]{1,2}|w?gm",
+        "1,024 threads a workgroup; larger tiles do not fit registers and LDS",
+    ),
+    Role(
+        "tokens",
+        2**20,
+        131072,
+        1,
+        r".*(?:tokens|n_?rows|num_?rows|total_?rows|rows).*|batch_?seq\w*|m|m_\w+",
+        "1 M rows a call (linkedin/Liger-Kernel#804)",
+    ),
     Role("splits", 64, 8, 1, r".*(?:split|n_?xcds?|num_xcd).*|nk|nv|ksplit", "64 parts of a split K or split KV"),
-    Role("element size", 8, 2, 1, r".*(?:elem_?bytes|elem_?size|itemsize|element_?size|elem_?pack|vec_?pack|pack).*",
-         "8 bytes an element"),
+    Role(
+        "element size",
+        8,
+        2,
+        1,
+        r".*(?:elem_?bytes|elem_?size|itemsize|element_?size|elem_?pack|vec_?pack|pack).*",
+        "8 bytes an element",
+    ),
     Role("experts", 384, 256, 1, r".*experts?.*|e", "384 routed experts (Kimi K2)"),
     Role("top-k", 16, 8, 1, r".*top_?k.*", "16 experts a token"),
     Role("heads", 128, 32, 1, r".*heads?|h|hq|hkv|hc|n_?head\w*|num_?head\w*|.*_hn?|g", "128 heads"),
-    Role("head size", 576, 128, 16, r".*(?:head_?dim|dhead|d_?head|dmodel|head_?size|headdim|rope|kpe|ckv|dstate).*",
-         "576: multi-head latent attention's compressed K"),
+    Role(
+        "head size",
+        576,
+        128,
+        16,
+        r".*(?:head_?dim|dhead|d_?head|dmodel|head_?size|headdim|rope|kpe|ckv|dstate).*",
+        "576: multi-head latent attention's compressed K",
+    ),
     Role("batch", 4096, 256, 1, r".*batch.*|b|z", "4,096 sequences a batch"),
     Role("vocabulary", 2**18, 128256, 1, r".*vocab.*", "262,144 tokens (the largest vocabularies in use)"),
-    Role("width", 16384, 4096, 1,
-         r".*(?:cols?|columns?|hidden|inter|dim|width|hs|rank|feature|size).*|n_?\w?|k_?\w?|d_?\w?|v|[nk]_in",
-         "16,384: hidden sizes of the largest open models"),
+    Role(
+        "width",
+        16384,
+        4096,
+        1,
+        r".*(?:cols?|columns?|hidden|inter|dim|width|hs|rank|feature|size).*|n_?\w?|k_?\w?|d_?\w?|v|[nk]_in",
+        "16,384: hidden sizes of the largest open models",
+    ),
 )
 
 DEFAULT_PARAMETER = Role("parameter", 65536, 4096, 1, "", "no name in the table: 65,536")
@@ -90,13 +154,20 @@ INDEX_ROLES: tuple[Role, ...] = (
     Role("split index", 64, 8, 1, r".*split.*|pid_k|k_?id|.*xcd.*", "64 parts of a split K or split KV"),
     Role("batch index", 4096, 256, 1, r".*batch.*|bid|off_?[bz]|i_b|pid_[bz]|b_id|.*_idx_b", "4,096 sequences a batch"),
     Role("group index", 128, 8, 1, r"group\w*|g_?id|off_?g|pid_g", "128 groups of a normalisation"),
-    Role("column block", 1024, 64, 1, r"i_[vkd]|pid_(?:n|d|v|col\w*)|.*col\w*_?bl\w*|bid_n|.*_n_block\w*",
-         "1,024 blocks of 16 columns"),
+    Role(
+        "column block",
+        1024,
+        64,
+        1,
+        r"i_[vkd]|pid_(?:n|d|v|col\w*)|.*col\w*_?bl\w*|bid_n|.*_n_block\w*",
+        "1,024 blocks of 16 columns",
+    ),
     Role("row index", 65535, 4096, 1, r".*row.*|.*token.*|pid_m|i_t|.*seq.*", "grid axes y and z end at 65,535"),
 )
 #: Such a tensor holds one value for 16 or more elements of what it describes: 1 M rows x 1,024 values fit 31 bits.
 SUMMARY_POINTER = re.compile(
-    r"(?:scale|lse|rstd|rrms|mean|amax|amin|delta|bias|zero_?point|softmax|alibi)|^[ab]_?s_?ptrs?$", re.I)
+    r"(?:scale|lse|rstd|rrms|mean|amax|amin|delta|bias|zero_?point|softmax|alibi)|^[ab]_?s_?ptrs?$", re.I
+)
 #: A sum counts where it exceeds the range by half: the limits of its terms are rounded up.
 SUM_MARGIN = 3 * 2**30
 
@@ -127,7 +198,7 @@ def parameter_role(name: str, siblings: Iterable[str]) -> Role:
     stem = _OUTER_SUFFIX.sub("", name.lower())
     for other in siblings:
         low = other.lower()
-        if low != name.lower() and low.startswith(stem) and _TOKEN_SUFFIX.fullmatch(low[len(stem):].strip("_")):
+        if low != name.lower() and low.startswith(stem) and _TOKEN_SUFFIX.fullmatch(low[len(stem) :].strip("_")):
             return role
     return _PLAIN_STRIDE
 
@@ -142,6 +213,6 @@ def role_of(name: str, constant: bool = False) -> Role:
     tail = re.sub(r"^(?:i32|i64|arg|in|c)_|_(?:in|ptr|idx|i32|i64|const)$", "", tail)
     lower = tail.lower()
     for pattern, cased, role in _LOWER:
-        if (cased and cased.fullmatch(tail)) or pattern.fullmatch(lower):
+        if (cased and cased.fullmatch(name)) or pattern.fullmatch(lower):
             return role
     return DEFAULT_CONSTANT if constant else DEFAULT_PARAMETER

@@ -25,6 +25,14 @@ TOLERANCE = 3
 NOT_CLEAN_AFTER = frozenset({"fla_conv_783", "aiter_pa_mqa_logits_gluon_load", "liger_rms_norm", "aiter_mha_strides"})
 
 
+#: Kernels of other after-files in which the same overflow is still there, by reading: their fix left them alone.
+STILL_OVERFLOWS: dict[str, tuple[str, ...]] = {
+    "aiter_flydsl_mixed_moe_gemm": ("compile_mixed_moe_gemm2",),
+    "ao_mx_kernels": ("_dequant_mxfp8_kernel",),
+    "unsloth_fp8_weight_dequant": ("_w8a8_block_fp8_matmul",),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One case: what was found before and after the fix."""
@@ -40,6 +48,12 @@ class Outcome:
     after: list[Finding] | None
     clean_after: bool
     note: str
+
+    @property
+    def false(self) -> list[Finding]:
+        """Findings in the after-file that nothing excuses."""
+        left = STILL_OVERFLOWS.get(self.name, ())
+        return [f for f in self.after or [] if self.clean_after and f.function.split(".")[0] not in left]
 
 
 def _one(directory: Path, side: str) -> Path | None:
@@ -76,8 +90,19 @@ def judge(case: dict[str, Any], files: Path) -> Outcome | None:
     warnings = len(after.findings) - len(after.errors) if after is not None else 0
     if warnings:
         note = f"after: {warnings} warnings (descriptors of a run-time size)"
-    return Outcome(name, language, after is not None, by_line, caught, len(changed), len(hit), len(before.errors),
-                   after.errors if after is not None else None, name not in NOT_CLEAN_AFTER, note)
+    return Outcome(
+        name,
+        language,
+        after is not None,
+        by_line,
+        caught,
+        len(changed),
+        len(hit),
+        len(before.errors),
+        after.errors if after is not None else None,
+        name not in NOT_CLEAN_AFTER,
+        note,
+    )
 
 
 _KNOWN = ("Triton", "Gluon", "FlyDSL")
@@ -85,14 +110,19 @@ _KNOWN = ("Triton", "Gluon", "FlyDSL")
 
 def table(outcomes: Sequence[Outcome], missing: Sequence[str]) -> str:
     """The Markdown table and its summary."""
-    lines = ["| case | language | judged by | caught | findings before | findings after | note |",
-             "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| case | language | judged by | caught | findings before | findings after | false | note |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for o in sorted(outcomes, key=lambda o: (o.language not in _KNOWN, not o.both, o.name)):
-        scanned = o.language in _KNOWN
+        if o.language not in _KNOWN:
+            lines.append(f"| {o.name} | {o.language} | – | not scanned | – | – | – | {o.note} |")
+            continue
         how = f"line ({o.changed_caught} of {o.changed})" if o.by_line else "file"
-        after = "–" if o.after is None or not scanned else str(len(o.after)) + ("" if o.clean_after else " (not clean)")
-        lines.append(f"| {o.name} | {o.language} | {how if scanned else '–'} | {_yes(o.caught) if scanned else 'not scanned'} "
-                     f"| {o.before if scanned else '–'} | {after} | {o.note} |")
+        after = "–" if o.after is None else str(len(o.after))
+        false = "–" if o.after is None else str(len(o.false)) if o.clean_after else "not clean"
+        cells = (o.name, o.language, how, _yes(o.caught), str(o.before), after, false, o.note)
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *_summary([o for o in outcomes if o.language in _KNOWN], outcomes, missing)]
     return "\n".join(lines)
 
@@ -105,13 +135,16 @@ def _summary(known: list[Outcome], outcomes: Sequence[Outcome], missing: Sequenc
     pairs = [o for o in known if o.both]
     alone = [o for o in known if not o.both]
     clean = [o for o in pairs if o.clean_after]
-    false = [len(o.after or []) for o in clean]
+    after = [len(o.after or []) for o in clean]
+    false = [len(o.false) for o in clean]
     caught = sum(o.caught for o in pairs)
     lines = [
         f"- Recall, cases with both files: {caught} of {len(pairs)} ({caught / max(len(pairs), 1):.0%}); "
         f"without an after-file, by file: {sum(o.caught for o in alone)} of {len(alone)}.",
-        f"- After-files that should be clean: {len(clean)}; findings in them: {sum(false)}, at most {max(false, default=0)} "
-        f"in one; files with none: {sum(n == 0 for n in false)}.",
+        f"- After-files that should be clean: {len(clean)}. Findings in them: {sum(after)}, at most "
+        f"{max(after, default=0)} in one; {sum(after) - sum(false)} of them are overflows that the fix left in other "
+        f"kernels of the file. False: {sum(false)}, at most {max(false, default=0)} in one; "
+        f"files with none: {sum(n == 0 for n in false)}.",
     ]
     others = [o.name for o in outcomes if o.language not in _KNOWN]
     if others:
@@ -123,8 +156,11 @@ def _summary(known: list[Outcome], outcomes: Sequence[Outcome], missing: Sequenc
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line. Exit code 0; 2 for usage."""
-    parser = argparse.ArgumentParser(prog="python -m validation.width_scan.measure", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.width_scan.measure",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("cases", type=Path)
     parser.add_argument("files", type=Path)
     parser.add_argument("--details", action="store_true", help="list every finding in an after-file")

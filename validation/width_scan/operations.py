@@ -19,6 +19,7 @@ from validation.width_scan.values import (
     OTHER,
     WIDE,
     Kind,
+    Sites,
     Value,
     constant,
     integer,
@@ -64,13 +65,13 @@ def _address(frame: Frame, node: ast.expr, op: type[ast.operator], a: Value, b: 
     return base
 
 
-def buffer_offset(frame: Frame, node: ast.expr, base: Value, offset: Value) -> frozenset:  # type: ignore[type-arg]
+def buffer_offset(frame: Frame, node: ast.expr, base: Value, offset: Value) -> Sites:
     """The site of an offset that 32 bits of bytes do not hold, for a descriptor whose size is not known.
 
     Widening does not help: the instruction takes 32 bits of offset.
     """
     if base.sym.hi or offset.kind is not Kind.INT or offset.sym.hi < BUFFER_SPAN or offset.is_constant:
-        return frozenset()
+        return NO_SITES
     return new_site(frame, "span", node, offset.sym, base, offset, threshold=BUFFER_SPAN - 1, unit="bytes")
 
 
@@ -81,6 +82,8 @@ def _width(a: Value, b: Value) -> int:
 
 
 def _integers(frame: Frame, node: ast.expr, op: type[ast.operator], a: Value, b: Value) -> Value:
+    if op is ast.Mult and a.source == b.source == "loaded value" and a.sym.op == b.sym.op == "leaf":
+        return DATA  # a scaled value: no index is the product of two loaded ones
     handler = _OPERATORS.get(op)
     if handler is None:
         return replace(OTHER, sites=a.sites | b.sites)
@@ -88,8 +91,15 @@ def _integers(frame: Frame, node: ast.expr, op: type[ast.operator], a: Value, b:
     width = _width(a, b)
     sites = a.sites | b.sites
     source = a.source if a.is_index else b.source if b.is_index else a.source or b.source
-    result = replace(result, width=width, sites=sites, source=source, variable="", line=0,
-                     literal=_literal(op, a, b) if width == CONSTANT else None)
+    result = replace(
+        result,
+        width=width,
+        sites=sites,
+        source=source,
+        variable="",
+        line=0,
+        literal=_literal(op, a, b) if width == CONSTANT else None,
+    )
     maximum = SUM_MARGIN if op is ast.Add else INT32_MAX
     if width == NARROW and not sites and op in _RULES and result.sym.hi > maximum:
         result = replace(result, sites=new_site(frame, _RULES[op], node, result.sym, a, b))
@@ -121,7 +131,8 @@ def is_tile(value: Value) -> bool:
 
 def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
     for x, y in ((a, b), (b, a)):
-        if y.role == "sequence" and (x.source in ("program id", "loaded value") or x.role == "batch") and not y.is_constant:
+        counts_sequences = x.source in ("program id", "loaded value") or x.role == "batch"
+        if y.role == "sequence" and counts_sequences and not y.is_constant:
             return integer(symbols.leaf(_text(node), FLAT_TOKENS), NARROW, role="tokens")
         if x.is_index and is_tile(y) and x.role != "tokens":
             sym = symbols.multiply(x.sym, y.sym)
@@ -191,4 +202,3 @@ _OPERATORS: dict[type, Callable[[ast.expr, Value, Value], Value]] = {
     ast.BitXor: _or,
     ast.Pow: _power,
 }
-

@@ -10,10 +10,21 @@ from validation.width_scan.values import Function
 
 #: Calls whose first argument (or this keyword) is an address.
 ADDRESS_CALLS = {
-    "load": "pointer", "store": "pointer", "make_block_ptr": "base", "make_tensor_descriptor": "base", "advance": "base",
-    "atomic_add": "pointer", "atomic_max": "pointer", "atomic_min": "pointer", "atomic_cas": "pointer",
-    "atomic_xchg": "pointer", "atomic_and": "pointer", "atomic_or": "pointer", "atomic_xor": "pointer",
-    "buffer_load": "ptr", "global_load": "ptr",
+    "load": "pointer",
+    "store": "pointer",
+    "make_block_ptr": "base",
+    "make_tensor_descriptor": "base",
+    "advance": "base",
+    "atomic_add": "pointer",
+    "atomic_max": "pointer",
+    "atomic_min": "pointer",
+    "atomic_cas": "pointer",
+    "atomic_xchg": "pointer",
+    "atomic_and": "pointer",
+    "atomic_or": "pointer",
+    "atomic_xor": "pointer",
+    "buffer_load": "ptr",
+    "global_load": "ptr",
 }
 _POINTER_ENDS = ("_ptr", "_ptrs", "_pointer")
 
@@ -51,8 +62,15 @@ def parameters(function: Function) -> list[ast.arg]:
     return [*args.posonlyargs, *args.args, *args.kwonlyargs]
 
 
-def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    for statement in walk(node):
+def nodes(function: Function) -> list[ast.AST]:
+    """All nodes of a function, listed once."""
+    if function.nodes is None:
+        function.nodes = walk(function.node)
+    return function.nodes
+
+
+def _assignments(function: Function) -> Iterator[tuple[str, ast.expr]]:
+    for statement in nodes(function):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 if isinstance(target, ast.Name):
@@ -72,11 +90,11 @@ def pointers(function: Function, library: Library) -> frozenset[str]:
     function.pointers = frozenset()  # a recursive call adds nothing
     names = {arg.arg for arg in parameters(function)}
     assigned: dict[str, list[ast.expr]] = {}
-    for name, value in _assignments(function.node):
+    for name, value in _assignments(function):
         assigned.setdefault(name, []).append(value)
     found = {name for name in names if name.lower().endswith(_POINTER_ENDS)}
     pending: list[str] = []
-    for node in walk(function.node):
+    for node in nodes(function):
         if isinstance(node, ast.Call):
             pending.extend(_address_arguments(node, function, library))
         elif isinstance(node, ast.Attribute) and node.attr == "element_ty":
@@ -146,7 +164,7 @@ def caps(function: Function) -> dict[str, list[ast.expr]]:
     """
     if function.caps is None:
         found: dict[str, list[ast.expr]] = {}
-        for node in walk(function.node):
+        for node in nodes(function):
             if not isinstance(node, ast.Compare):
                 continue
             left = node.left
@@ -157,14 +175,14 @@ def caps(function: Function) -> dict[str, list[ast.expr]]:
                     if name:
                         found.setdefault(name, []).append(pair[1])
                 left = right
-        _cap_block_ids(function.node, found)
+        _cap_block_ids(function, found)
         function.caps = found
     return function.caps
 
 
-def _cap_block_ids(root: ast.AST, found: dict[str, list[ast.expr]]) -> None:
+def _cap_block_ids(function: Function, found: dict[str, list[ast.expr]]) -> None:
     """``offs = pid * BLOCK + arange`` below n bounds pid by n // BLOCK."""
-    for name, value in list(_assignments(root)):
+    for name, value in list(_assignments(function)) if found else ():
         for bound in found.get(name, ()):
             for term in _terms(value):
                 if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import os
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from validation.width_scan import statements
-from validation.width_scan.calls import body
+from validation.width_scan.calls import body, default_values
 from validation.width_scan.expressions import evaluate
 from validation.width_scan.findings import FileStatus, ScanResult, group, suppress
 from validation.width_scan.frames import Analyzer, Env, Frame
@@ -23,19 +25,29 @@ from validation.width_scan.values import DATA, NARROW, OTHER, Function, Kind, Va
 
 #: Device languages without a scanner, by suffix.
 UNSUPPORTED_SUFFIXES = {
-    ".cu": "CUDA C++", ".cuh": "CUDA C++", ".hip": "HIP C++", ".cpp": "C++", ".cc": "C++", ".h": "C++", ".hpp": "C++",
+    ".cu": "CUDA C++",
+    ".cuh": "CUDA C++",
+    ".hip": "HIP C++",
+    ".cpp": "C++",
+    ".cc": "C++",
+    ".h": "C++",
+    ".hpp": "C++",
 }
-_SKIPPED_DIRECTORIES = frozenset({".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+_UNKNOWN = "is not a language it knows"
+_SKIPPED_DIRECTORIES = frozenset(
+    {".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+)
 
 
 class _Engine:
-    handlers = HANDLERS
+    handlers: Mapping[str, Callable[[Any], Value]] = HANDLERS
     evaluate = staticmethod(evaluate)
     run = staticmethod(statements.run)
 
 
-def _entry_value(function: Function, arg: ast.arg, default: ast.expr | None, addresses: frozenset[str],
-                 siblings: list[str]) -> Value:
+def _entry_value(
+    function: Function, arg: ast.arg, default: ast.expr | None, addresses: frozenset[str], siblings: list[str]
+) -> Value:
     """A kernel parameter's value when the host launches it."""
     annotation = ast.unparse(arg.annotation) if arg.annotation is not None else ""
     if "constexpr" in annotation.lower():
@@ -68,11 +80,7 @@ def _entry(analyzer: Analyzer, function: Function) -> None:
     analyzer.visited.add(function.node)
     addresses = pointers(function, analyzer.library)
     formal = parameters(function)
-    args = function.node.args
-    positional = [*args.posonlyargs, *args.args]
-    defaults: dict[str, ast.expr | None] = dict(
-        zip((a.arg for a in reversed(positional)), reversed(args.defaults), strict=False))
-    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)}
+    defaults = default_values(function)
     names = [arg.arg for arg in formal]
     values = {arg.arg: _entry_value(function, arg, defaults.get(arg.arg), addresses, names) for arg in formal}
     values = {name: value for name, value in values.items() if not (name == "self" and value.kind is Kind.OTHER)}
@@ -97,13 +105,17 @@ def _analyze(modules: list[Module], library: Library, result: ScanResult) -> dic
         try:
             _entry(analyzer, function)
         except RecursionError:
-            failures[module.path] = FileStatus(module.path, "error", f"{function.qualified}: expressions nested too deeply")
+            failures[module.path] = _failure(module, function, "expressions nested too deeply")
         except Exception as error:  # a defect of the scanner: the file is named, and the scan does not pass
-            failures[module.path] = FileStatus(module.path, "error", f"{function.qualified}: {type(error).__name__}: {error}")
+            failures[module.path] = _failure(module, function, f"{type(error).__name__}: {error}")
     scanned = {module.path for module in modules}
     findings = [f for f in group(analyzer.found.values(), analyzer.sinks) if f.path in scanned]
     suppress(findings, {module.path: module.lines for module in modules}, result)
     return failures
+
+
+def _failure(module: Module, function: Function, what: str) -> FileStatus:
+    return FileStatus(module.path, "error", f"{function.qualified}: {what}")
 
 
 def _name(function: Function) -> str:
@@ -115,7 +127,7 @@ def _status(module: Module) -> FileStatus:
     if kernels:
         return FileStatus(module.path, "scanned", kernels=kernels)
     if module.unsupported and not module.languages:
-        return FileStatus(module.path, "unsupported", f"{', '.join(sorted(module.unsupported))} is not a language it knows")
+        return FileStatus(module.path, "unsupported", f"{', '.join(sorted(module.unsupported))} {_UNKNOWN}")
     return FileStatus(module.path, "no device code")
 
 
@@ -150,11 +162,13 @@ def candidates(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Path], lis
                     if suffix == ".py":
                         files.append(Path(root, name))
                     elif suffix in (".cu", ".cuh", ".hip"):
-                        others.append(FileStatus(str(Path(root, name)), "not scanned", f"{UNSUPPORTED_SUFFIXES[suffix]} "
-                                                 "is not a language it knows"))
+                        others.append(
+                            FileStatus(
+                                str(Path(root, name)), "not scanned", f"{UNSUPPORTED_SUFFIXES[suffix]} {_UNKNOWN}"
+                            )
+                        )
         elif path.suffix in UNSUPPORTED_SUFFIXES:
-            others.append(FileStatus(str(path), "unsupported", f"{UNSUPPORTED_SUFFIXES[path.suffix]} "
-                                     "is not a language it knows"))
+            others.append(FileStatus(str(path), "unsupported", f"{UNSUPPORTED_SUFFIXES[path.suffix]} {_UNKNOWN}"))
         else:
             files.append(path)
     return list(dict.fromkeys(files)), others
@@ -172,6 +186,16 @@ def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> ScanResult:
     A file in which no device language is named is not parsed: it holds no device code.
     """
     files, others = candidates(paths)
+    collecting = gc.isenabled()
+    gc.disable()  # syntax trees hold no garbage, and walking them for it takes a third of the time
+    try:
+        return _scan_files(files, others)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _scan_files(files: list[Path], others: list[FileStatus]) -> ScanResult:
     result, library, modules = ScanResult(), Library(), []
     for file in files:
         try:

@@ -8,6 +8,8 @@ from validation.width_scan.frames import MAX_DEPTH, Env, Frame
 from validation.width_scan.modules import Scope
 from validation.width_scan.values import OTHER, Function, Kind, Value, named_constant
 
+_NOWHERE = ast.FunctionDef("<scope>", ast.arguments([], [], None, [], [], None, []), [], [])
+
 
 def lookup(frame: Frame, name: str) -> Value | None:
     """The value of a name, through the calls and compile-time scopes around; None if nothing defines it."""
@@ -35,8 +37,14 @@ def scope_value(frame: Frame, scope: Scope, name: str) -> Value | None:
     if name in scope.assigned:
         scope.cache[name] = named_constant(name)  # in case the assignment refers to itself
         node, position = scope.assigned[name]
-        host = Frame(frame.analyzer, Function(ast.Lambda(), scope.module, scope, ""), frame.dialect,
-                     Env({}, None, scope), frame, host=True)
+        host = Frame(
+            frame.analyzer,
+            Function(_NOWHERE, scope.module, scope, ""),
+            frame.dialect,
+            Env({}, None, scope),
+            frame,
+            host=True,
+        )
         value = OTHER if host.depth > 4 * MAX_DEPTH else host.evaluate(node)
         if position is not None:
             value = value.items[position] if value.items and position < len(value.items) else OTHER

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+
 from validation.width_scan.frames import Frame
-from validation.width_scan.modules import walk
 from validation.width_scan.limits import INT32_MAX
+from validation.width_scan.modules import walk
 from validation.width_scan.scopes import lookup
 from validation.width_scan.symbols import Sym, quantities
 from validation.width_scan.values import CONSTANT, NARROW, NO_SITES, OTHER, Kind, Operand, Site, Sites, Value
-
 
 
 def _operand(frame: Frame, node: ast.expr, value: Value) -> Operand:
@@ -33,20 +33,46 @@ def _holder(frame: Frame, node: ast.expr) -> Value:
     return next((v for v in narrow if v.is_index), narrow[0] if narrow else OTHER)
 
 
-def new_site(frame: Frame, rule: str, node: ast.expr, sym: Sym, left: Value, right: Value, *,
-             threshold: int = INT32_MAX, unit: str = "elements", level: str = "error") -> Sites:
+def new_site(
+    frame: Frame,
+    rule: str,
+    node: ast.expr,
+    sym: Sym,
+    left: Value,
+    right: Value,
+    *,
+    threshold: int = INT32_MAX,
+    unit: str = "elements",
+    level: str = "error",
+) -> Sites:
     """The set of one new site; empty on a deliberate 32-bit path and in compile-time code.
 
     Args:
         rule: "product", "sum", "shift", "increment", "span" or "narrowing".
         node: the operation; for a binary one, `left` and `right` are its operands.
     """
-    if frame.quiet or frame.host or not quantities(sym):
+    if frame.quiet or frame.host or (rule != "span" and not quantities(sym)):
         return NO_SITES
     operands: tuple[Operand, ...] = ()
     if isinstance(node, ast.BinOp):
         operands = (_operand(frame, node.left, left), _operand(frame, node.right, right))
-    return frozenset({
-        Site(rule, frame.function.module.path, frame.function.qualified, frame.dialect, node, node.lineno,
-             node.col_offset, node.end_lineno or node.lineno, ast.unparse(node), sym, threshold, unit, operands, level)
-    })
+    return frozenset(
+        {
+            Site(
+                rule,
+                frame.function.module.path,
+                frame.function.qualified,
+                frame.dialect,
+                node,
+                node.lineno,
+                node.col_offset,
+                node.end_lineno or node.lineno,
+                ast.unparse(node),
+                sym,
+                threshold,
+                unit,
+                operands,
+                level,
+            )
+        }
+    )

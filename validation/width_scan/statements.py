@@ -9,12 +9,12 @@ from typing import Any
 
 from validation.width_scan import symbols
 from validation.width_scan.bindings import bind
-from validation.width_scan.scopes import lookup
 from validation.width_scan.expressions import evaluate, is_compile_time, loop_variable
 from validation.width_scan.frames import Frame
 from validation.width_scan.guards import branch_widths
 from validation.width_scan.limits import INT32_MAX, LOOP
 from validation.width_scan.modules import dotted
+from validation.width_scan.scopes import lookup
 from validation.width_scan.sites import new_site
 from validation.width_scan.values import CONSTANT, NARROW, OTHER, Function, Kind, Value, join
 

@@ -5,6 +5,7 @@ Everything counts elements or bytes and is taken as non-negative: ``a - b`` is b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from validation.width_scan.limits import Role
@@ -14,7 +15,7 @@ _MAX_NODES = 160
 _HUGE = 2**80
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed; frozen would double the time of a scan
 class Sym:
     """A bound: `op` is "num", "leaf" or one of ``+ * // % min max``; `hi` and `lo` follow from the limits."""
 
@@ -141,13 +142,13 @@ def evaluate(sym: Sym, values: dict[str, int]) -> int:
     return walk(sym)
 
 
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "*": lambda a, b: a * b,
     "//": lambda a, b: a // max(b, 1),
     "%": lambda a, b: min(a, max(b - 1, 0)),
-    "min": min,
-    "max": max,
+    "min": lambda a, b: min(a, b),
+    "max": lambda a, b: max(a, b),
 }
 
 

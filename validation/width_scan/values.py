@@ -70,7 +70,7 @@ Sites = frozenset[Site]
 NO_SITES: Sites = frozenset()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed; frozen would double the time of a scan
 class Value:
     """An abstract value.
 
@@ -124,7 +124,10 @@ def named_constant(name: str) -> Value:
     A compile-time count of rows, tokens or columns is an extent of a tile.
     """
     role = role_of(name, constant=True)
-    if (role.name in ("tokens", "elements") and name not in ("M", "N")) or name.rpartition(".")[2] in ("columns", "cols"):
+    if (role.name in ("tokens", "elements") and name not in ("M", "N")) or name.rpartition(".")[2] in (
+        "columns",
+        "cols",
+    ):
         role = replace(role, name="tile", limit=1024, typical=128, low=1)
     return integer(symbols.leaf(name, role), CONSTANT, role=role.name)
 
@@ -184,8 +187,13 @@ def join(a: Value, b: Value, guarded: bool = False) -> Value:
     # a compile-time path does not narrow, a 32-bit one does
     width = min(a.width, b.width) or max(a.width, b.width)
     holder = a if a.width == width and a.source else b if b.source else bigger
-    return replace(holder, width=width, sym=bigger.sym, sites=a.sites | b.sites,
-                   literal=a.literal if a.literal == b.literal else None)
+    return replace(
+        holder,
+        width=width,
+        sym=bigger.sym,
+        sites=a.sites | b.sites,
+        literal=a.literal if a.literal == b.literal else None,
+    )
 
 
 @dataclass(slots=True)
@@ -200,9 +208,29 @@ class Function:
     dialect: str = ""
     pointers: frozenset[str] | None = None
     caps: dict[str, list[ast.expr]] | None = field(default=None)
-    visits: int = 0
+    nodes: list[ast.AST] | None = None
 
 
-__all__ = ["BOOL", "CONSTANT", "DATA", "DEFAULT_CONSTANT", "NARROW", "NO_SITES", "OTHER", "WIDE", "Function", "Kind",
-           "Operand", "Site", "Sites", "Value", "constant", "integer", "join", "join_all", "named_constant", "quantity",
-           "sequence"]
+__all__ = [
+    "BOOL",
+    "CONSTANT",
+    "DATA",
+    "DEFAULT_CONSTANT",
+    "NARROW",
+    "NO_SITES",
+    "OTHER",
+    "WIDE",
+    "Function",
+    "Kind",
+    "Operand",
+    "Site",
+    "Sites",
+    "Value",
+    "constant",
+    "integer",
+    "join",
+    "join_all",
+    "named_constant",
+    "quantity",
+    "sequence",
+]

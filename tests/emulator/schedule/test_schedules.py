@@ -50,16 +50,17 @@ def test_lockstep_alternates() -> None:
 
 
 def test_in_order_runs_one_part_after_the_other() -> None:
-    # eight parts: four of waves, two of workgroups; each takes both its tickets before the next
-    assert tickets("in-order")[:8] == [0, 2, 4, 6, 8, 10, 12, 14] or tickets("in-order")[0:2] == [0, 2]
-    first_group = tickets("in-order")[:8]
-    assert first_group == sorted(first_group)
+    """Eight parts: a wave of workgroups 0 and 1 each, then of workgroup 2. A part takes its tickets before the next."""
+    order = tickets("in-order")
+    assert order[:16] == [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15]
+    assert order[16:] == list(range(16, 24))
 
 
 def test_reversed_runs_the_last_first() -> None:
+    """Workgroups 2 and 1 together, last wave first, then workgroup 0."""
     order = tickets("reversed")
-    assert max(order[-8:]) < min(order[:8]) or order[-2] == 0
-    assert order[-2] < order[-8]
+    assert min(order[:8]) == 16
+    assert order[:8] == [22, 23, 20, 21, 18, 19, 16, 17]
 
 
 def test_random_is_a_function_of_its_seed() -> None:
@@ -70,27 +71,25 @@ def test_random_is_a_function_of_its_seed() -> None:
 
 def test_a_preemption_moves_the_ticket() -> None:
     assert tickets("systematic:1") != tickets("systematic")
-    assert tickets("systematic:1") == tickets("systematic:1+1")
+    assert str(parse_schedule("systematic:1+1")) == "systematic:1"
     assert tickets("systematic:1+2") != tickets("systematic:1")
 
 
 def test_names() -> None:
     for name in ALL:
         assert str(parse_schedule(name)) == name
-    for name in ("", "lock", "random:x", "systematic:1+", "in-order:3"):
-        if name == "systematic:1+":
-            assert str(parse_schedule(name)) == "systematic:1"
-            continue
+    for name in ("", "lock", "random:x", "in-order:3", "systematic:a"):
         with pytest.raises(ValueError, match="unknown schedule"):
             parse_schedule(name)
 
 
 @pytest.mark.parametrize("schedule", ALL)
 def test_a_chain_of_spinning_workgroups_ends(schedule: str) -> None:
-    """Workgroup g waits for g + 1: the last must run although the first ones spin, in other chunks too."""
+    """Workgroups wait for one of a later chunk, and that one for the next, up to the last."""
     body = """
 s_add_u32 s14, s10, 1
-s_cmp_eq_u32 s14, 150
+s_max_u32 s14, s14, 129
+s_cmp_eq_u32 s14, 132
 s_cbranch_scc1 free
 s_lshl_b32 s15, s14, 2
 v_mov_b32_e32 v5, s15
@@ -105,9 +104,9 @@ s_lshl_b32 s15, s10, 2
 v_mov_b32_e32 v5, s15
 v_mov_b32_e32 v6, 1
 global_store_dword v5, v6, s[4:5] sc1"""
-    buffers, result = run(body, schedule, 150, 64)
-    assert result.workgroups_run == 150
-    assert buffers.data[:150].eq(1).all()
+    buffers, result = run(body, schedule, 132, 64)
+    assert result.workgroups_run == 132
+    assert buffers.data[:132].eq(1).all()
 
 
 @pytest.mark.parametrize("schedule", ["lockstep", "in-order", "random:5"])
