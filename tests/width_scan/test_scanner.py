@@ -56,7 +56,7 @@ def test_applying_the_rewrite_removes_the_finding() -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=[f"{p.language}: {p.name}" for p in PAIRS])
-def test_witness_is_minimal_and_within_the_limits(pair: Any) -> None:
+def test_witness_exceeds_the_range(pair: Any) -> None:
     finding = scan_source(source(pair, pair.bad)).errors[0]
     assert finding.result > finding.maximum
     assert all(value >= 1 for value in finding.witness.values())
@@ -124,6 +124,12 @@ def test_a_suppression_with_a_reason() -> None:
     result = scan_source(text)
     assert result.findings == []
     assert [finding.suppressed for finding in result.suppressed] == [reason]
+    assert result.stale_suppressions == []
+
+
+def test_a_quoted_suppression_is_not_one() -> None:
+    result = scan_source(KERNEL + "    note = '# width-scan: bounded because it is only quoted here'\n\f\n")
+    assert len(result.findings) == 1
     assert result.stale_suppressions == []
 
 
@@ -365,10 +371,10 @@ _FORMS = [
     "f({0}, {1})",
     "fx.Int64({0})",
     "tl.load({0} + {1})",
-    "({0}) if ({1}) else row",
+    "(({0}) if ({1}) else row)",
     "min({0}, {1})",
     "({0})({1})",
-    "[{0} for q in {1}]",
+    "[{0} for q in ({1})]",
     "({0}).x",
     "tl.cast({0}, tl.int32)",
     "tl.make_block_ptr({0}, ({1},), (1,), (0,), (1,), (0,))",

@@ -80,7 +80,8 @@ def _line(running: Running, chunk: Chunk, row: int, seen: tuple[Access, int] | N
     if seen is None:
         return f"{who} loops at {inst.text} ({inst.place})"
     access, address = seen
-    return f"{who} polls {_where(running, chunk, access, address)} at {access.inst.text} ({access.inst.place}){_writer(running, access, address)}"
+    what = f"{access.inst.text} ({access.inst.place})"
+    return f"{who} polls {_where(running, chunk, access, address)} at {what}{_writer(running, access, address)}"
 
 
 def _where(running: Running, chunk: Chunk, access: Access, address: int) -> str:

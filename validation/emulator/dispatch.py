@@ -37,7 +37,7 @@ class LaunchResult:
     """What happened in one launch.
 
     workgroups_run, waves_run: how many ran. instructions: wave-instructions. findings: defects, which fail a check.
-    notes: what a reader may want to know but no defect: same-value races (``benign``), waves that ended before a barrier.
+    notes: no defects, but worth knowing: races of one value (``benign``), waves that ended before a barrier.
     schedule: the name that replays it. switch_points: visible operations at which ``systematic`` could have switched.
     """
 
@@ -60,14 +60,15 @@ class LaunchResult:
 class Launch:
     """One kernel launch being executed: shared by its chunks.
 
-    history: what racecheck knows of earlier launches; a new one if None. order: rank of the launch in it, and the set of
-    those that are ordered before (see ``work.Work``).
+    history: what racecheck knows of earlier launches; a new one if None. order: rank of the launch in it, and the set
+    of those that are ordered before (see ``work.Work``).
     """
 
     def __init__(
         self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int,
         space: AddressSpace, checks: Sequence[str], declared_clamps: Collection[str] = (), *,
-        history: RaceHistory | None = None, order: tuple[int, int] = (0, 0), stream: int = 0, branch_limit: int = BRANCH_LIMIT,
+        history: RaceHistory | None = None, order: tuple[int, int] = (0, 0), stream: int = 0,
+        branch_limit: int = BRANCH_LIMIT,
         options: MachineOptions = DEFAULT,
     ) -> None:  # fmt: skip
         unknown = sorted(set(checks) - set(CHECKS))
@@ -138,7 +139,9 @@ class Launch:
         lds = BankedMemory(len(groups), self.lds_bytes, ident.group[:, None])
         count = len(ident.wave)
         scratch_size = self.kernel.scratch_bytes
-        lanes = np.arange(count * WAVE, dtype=np.int64).reshape(count, WAVE) if scratch_size else np.zeros((1, 1), np.int64)
+        lanes = (
+            np.arange(count * WAVE, dtype=np.int64).reshape(count, WAVE) if scratch_size else np.zeros((1, 1), np.int64)
+        )
         scratch = BankedMemory(count * WAVE if scratch_size else 1, scratch_size, np.broadcast_to(lanes, (count, WAVE)))
         port = MemoryPort(self.global_memory, lds, scratch, self.log, self.observers)
         w = Waves(ident, self.vgprs, self.agprs, float_mode(self.kernel), port)

@@ -83,9 +83,14 @@ class Executor:
         changes = sum(r.chunk.w.port.changes for r in self.resident)
         self.stalled = self.stalled + 1 if changes == self.last_changes else 1
         self.last_changes = changes
-        if self.stalled > STALL_ROUNDS * len(self.resident) and (len(self.resident) >= self.most or not self._available()):
-            if all(_repeats(r.chunk) for r in self.resident):
-                raise DeadlockError(describe(self._chunks(), "deadlock: no wave can make progress"))
+        stuck = self.stalled > STALL_ROUNDS * len(self.resident)
+        waits = len(self.resident) >= self.most or not self._available()
+        if not (stuck and waits):
+            return
+        # every chunk is asked, so that each keeps its state to compare with
+        repeats = [_repeats(r.chunk) for r in self.resident]
+        if all(repeats):
+            raise DeadlockError(describe(self._chunks(), "deadlock: no wave can make progress"))
 
     def _chunks(self) -> list[tuple[Running, Chunk]]:
         return [(r.running, r.chunk) for r in self.resident]

@@ -28,7 +28,7 @@ def pointers(kernel: Kernel, kernarg: bytes) -> list[tuple[str, int]]:
 
 
 def borrow(space: AddressSpace, kernel: Kernel, kernarg: bytes, tensors: Sequence[Any]) -> list[Allocation]:
-    """Register the storages of live tensors that the arguments point into; those that were registered stay as they are."""
+    """Register the storages of live tensors that the arguments point into, unless that has been done."""
     added: list[Allocation] = []
     scanned: list[Any] | None = None
     for name, pointer in pointers(kernel, kernarg):

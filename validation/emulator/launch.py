@@ -54,8 +54,8 @@ def launch(
     space: allocations that the kernel may touch besides the tensors in ``args``.
     checks: names from ``CHECKS``. Without ``memcheck`` a bad address raises KernelFault, as hardware faults.
     workgroups: which workgroups run (coordinates); default all.
-    declared_clamps: source places (``file.py:12``, ``file.py``) that rely on a buffer descriptor's range check; elsewhere
-        memcheck reports a clamped lane.
+    declared_clamps: source places (``file.py:12``, ``file.py``) that rely on a buffer descriptor's range check;
+        elsewhere memcheck reports a clamped lane.
     schedule: which waves run when, see ``schedule.py``: ``lockstep``, ``in-order``, ``reversed``, ``random:SEED``,
         ``systematic[:AT[+BY],...]``. branch_limit: backward branches without a barrier or an end after which it is a
         livelock.

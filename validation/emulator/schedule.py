@@ -31,7 +31,9 @@ from .program import Program
 #: Parts of a chunk under ``in-order``, ``reversed`` and ``systematic``.
 MOST_PARTS = 8
 #: Forms of instructions that other waves can notice.
-_VISIBLE = frozenset("smem global flat mubuf cache ds ds_two ds_lane ds_count ds_transpose barrier".split())
+_VISIBLE = frozenset(
+    ["smem", "global", "flat", "mubuf", "cache", "ds", "ds_two", "ds_lane", "ds_count", "ds_transpose", "barrier"]
+)
 _NEVER = 1 << 60
 
 
@@ -63,6 +65,7 @@ class Schedule:
     """``lockstep``, and the base of the others. One instance is good for one execution."""
 
     name = "lockstep"
+
     def __init__(self) -> None:
         #: visible operations at which a preemption was possible (``systematic`` only)
         self.points = 0

@@ -20,7 +20,7 @@ from .machine.engine import BRANCH_LIMIT
 from .machine.options import DEFAULT, MachineOptions
 from .memory.space import AddressSpace, Allocation
 from .program import Kernel, Program
-from .work import KernelWork
+from .work import HostWork, KernelWork, Work
 from .work_queue import Graph, WorkQueue
 
 Workgroups = Iterable[Dim3] | Callable[[str, Dim3], Iterable[Dim3] | None] | None
@@ -81,6 +81,11 @@ class Session:
         for allocation in self._borrowed:
             self.space.remove(allocation)
         self._borrowed = []
+
+    def mark(self, stream: int, after: Work | None = None) -> Work:
+        """A point in a stream's work, for events; it waits for ``after``."""
+        with self.lock:
+            return self.queue.add(lambda: HostWork("event"), stream, () if after is None else (after,))
 
     def replay(self, graph: Graph, stream: int) -> None:
         """Put a captured graph on a stream."""
@@ -172,15 +177,22 @@ def emulate(
 
     arch: refuse code compiled for another architecture. space: allocations that kernels may touch besides live torch
     tensors whose memory their arguments point into. workgroups: which workgroups run: coordinates, or a function of
-    (kernel name, grid); default all. declared_clamps: source places (``file.py:12``, ``file.py``) that rely on the range
-    check of a buffer descriptor; elsewhere an access that it clamps is a finding. schedule: which waves run when, see
-    ``schedule.py``. concurrent: launches are queued; at ``synchronize()`` and at the end of the block they run, those of
-    different streams interleaved as the schedule says. Their outputs are there only then.
+    (kernel name, grid); default all. declared_clamps: source places (``file.py:12``, ``file.py``) that rely on the
+    range check of a buffer descriptor; elsewhere an access that it clamps is a finding. schedule: which waves run when,
+    see ``schedule.py``. concurrent: launches are queued; at ``synchronize()`` and at the end of the block they run,
+    those of different streams interleaved as the schedule says. Their outputs are there only then.
     options: fields of ``MachineOptions`` (completion, memory, lds_dma, xcds, cus_per_xcd).
     """
     session = Session(
-        arch, tuple(checks), space or AddressSpace(), workgroups, tuple(declared_clamps), concurrent, schedule,
-        MachineOptions(**options), branch_limit,
+        arch,
+        tuple(checks),
+        space or AddressSpace(),
+        workgroups,
+        tuple(declared_clamps),
+        concurrent,
+        schedule,
+        MachineOptions(**options),
+        branch_limit,
     )
     _stack.append(session)
     try:

@@ -1,8 +1,9 @@
 """Streams, events and graphs for CPU tensors, in the current emulator session.
 
-A :class:`Stream` can be passed wherever a program takes a stream with ``device`` and ``cuda_stream``. Torch operations on
-CPU tensors happen at once, whatever stream is current: use :meth:`Stream.fill_` and :meth:`Stream.copy_` for what a
-program does on a stream between launches, the zero-fill of counters above all.
+A :class:`Stream` can be passed wherever a program takes a stream with ``device`` and ``cuda_stream``. Torch operations
+on CPU tensors happen at once, whatever stream is current: use :meth:`Stream.fill_` and :meth:`Stream.copy_` for what a
+program does on a stream between launches, the zero-fill of counters above all; ``CachingAllocator.intercept`` does so
+for programs that call torch.
 
     with emulate(concurrent=True, schedule="random:3", checks=("racecheck",)) as session:
         side = Stream()
@@ -42,7 +43,7 @@ class Event:
         self.work: Work | None = None
 
     def record(self, stream: Stream) -> None:
-        self.work = stream._host(f"event on {stream.name}", None)
+        self.work = current_session().mark(stream.cuda_stream)
 
     def wait(self, stream: Stream) -> None:
         stream.wait_event(self)
@@ -78,17 +79,6 @@ class Stream:
     def __repr__(self) -> str:
         return f"Stream({self.name!r}, handle={self.cuda_stream:#x})"
 
-    def _host(
-        self, name: str, action: Callable[[Work], None] | None, after: tuple[Work, ...] = (), session: Session | None = None
-    ) -> Work:
-        session = session or current_session()
-
-        def make() -> HostWork:
-            return HostWork(name) if action is None else HostWork(name, action=action)
-
-        with session.lock:
-            return session.queue.add(make, self.cuda_stream, after)
-
     # -- order ---------------------------------------------------------------------------------------------------------
     def record_event(self, event: Event | None = None) -> Event:
         event = event or Event()
@@ -97,7 +87,7 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         if event.work is not None:
-            self._host(f"wait on {self.name}", None, (event.work,))
+            current_session().mark(self.cuda_stream, event.work)
 
     def wait_stream(self, other: Stream) -> None:
         self.wait_event(other.record_event())
@@ -118,7 +108,9 @@ class Stream:
         """``target.copy_(source)`` in stream order; captured by graphs."""
         self._access(f"copy on {self.name}", lambda t, s: t.copy_(s), (source,), target)
 
-    def _access(self, name: str, act: Callable[..., Any], reads: tuple[torch.Tensor, ...], writes: torch.Tensor) -> None:
+    def _access(
+        self, name: str, act: Callable[..., Any], reads: tuple[torch.Tensor, ...], writes: torch.Tensor
+    ) -> None:
         session = current_session()
         reads, writes = tuple(_alias(session, t) for t in reads), _alias(session, writes)
 
@@ -130,7 +122,8 @@ class Stream:
             act(writes, *reads)
             session.space.mark_written(writes)
 
-        self._host(name, action, session=session)
+        with session.lock:
+            session.queue.add(lambda: HostWork(name, action=action), self.cuda_stream)
 
 
 def _alias(session: Session, tensor: torch.Tensor) -> torch.Tensor:

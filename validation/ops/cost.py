@@ -8,7 +8,7 @@ weights again from L2, which are counted once a launch. One case measures two bl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,7 +32,7 @@ from validation.ops.allocations import own_allocations
 from validation.ops.axes import Shape
 from validation.ops.chosen import Recorder
 from validation.ops.traffic import Lines
-from validation.stages.isa import kernel_resources
+from validation.stages.isa import Resources, kernel_resources
 
 BUDGET = Path(__file__).with_name("budget.json")
 BF16 = torch.bfloat16
@@ -61,14 +61,30 @@ def budget() -> dict[tuple[str, str], JsonDict]:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One emulated call: its launches as hcgr issued them, what each moved and multiplied, and each kernel's cost."""
+class Kernel:
+    """One launch as hcgr issued it: the kernel's module and its plan."""
 
-    launches: list[Launch]
+    name: str
+    plan: Any
+
+    @classmethod
+    def of(cls, launch: Launch) -> Kernel:
+        """The kernel of a launch, without the launch's tensors."""
+        return cls(launch.kernel.rpartition(".")[2], launch.plan)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One emulated call: what each launch moved and multiplied, and the weights that it read again."""
+
     names: list[str]
     lines: list[Lines]
     rereads: dict[str, int]
     mfma: list[int]
+
+
+#: What a worker has measured, by everything that determines it: several row counts may share plans.
+_MEASURED: dict[tuple[Any, ...], Measured] = {}
 
 
 def _tensors(bench: Bench, m: int, shape: Shape) -> dict[str, torch.Tensor]:
@@ -125,7 +141,6 @@ def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool) -> Measure
     names = [_canonical(launch, r2) for launch in launches]
     pairs = list(zip(results, names, strict=True))
     return Measured(
-        launches,
         [result.kernel for result in results],
         [traffic.launch_lines(result.counts, own) for result, own in pairs],
         _rereads(pairs),
@@ -156,13 +171,12 @@ def _rereads(pairs: list[tuple[Any, dict[str, str]]]) -> dict[str, int]:
     return extra
 
 
-def _matrix(launches: list[Launch], m: int, shape: Shape, mfma_k: int) -> tuple[int, dict[str, float]]:
+def _matrix(kernels: Sequence[Kernel], m: int, shape: Shape, mfma_k: int) -> tuple[int, dict[str, float]]:
     """Matrix instructions due, and the paddings by stage."""
     due = 0
     padding: dict[str, float] = {}
-    for launch in launches:
-        kernel = launch.kernel.rpartition(".")[2]
-        plan: Any = launch.plan
+    for launched in kernels:
+        kernel, plan = launched.name, launched.plan
         if kernel == "k2_up_gate_mix":
             stage, work = "k2", traffic.k2_matrix(m, plan.block_rows, shape, mfma_k)
         elif kernel in ("k1_fused", "k1_split_k", "k1_decoupled"):
@@ -175,11 +189,26 @@ def _matrix(launches: list[Launch], m: int, shape: Shape, mfma_k: int) -> tuple[
     return due, padding
 
 
-def _resources(bench: Bench, m: int, shape: Shape, fold: bool) -> list[Any]:
-    """Resources of the kernels of a call, which is compiled and not run."""
-    with _planned_for(m), capture_asm() as texts:
-        _call(_tensors(bench, min(m, cost_cases.BLOCK), shape), shape, fold)
-    return [kernel for text in texts for kernel in kernel_resources(text)]
+def _compiled(bench: Any, m: int, shape: Shape, fold: bool) -> tuple[tuple[Kernel, ...], list[Resources]]:
+    """The kernels of a call and what each takes; the call is compiled and not run."""
+    recorder = Recorder(bench, None)
+    rows = min(m, cost_cases.BLOCK)
+    with (
+        _planned_for(m),
+        own_allocations(bench, "hcgr", rows, ()),
+        dispatch.observe(recorder),
+        capture_asm() as texts,
+    ):
+        _call(_tensors(bench, rows, shape), shape, fold)
+    return tuple(map(Kernel.of, recorder.launches)), [kernel for text in texts for kernel in kernel_resources(text)]
+
+
+def _measured(bench: Any, kernels: tuple[Kernel, ...], m: int, rows: int, shape: Shape, fold: bool) -> Measured:
+    """As :func:`_measure`, each combination of plans once a process."""
+    key = (bench.arch, kernels, rows, shape, fold)
+    if key not in _MEASURED:
+        _MEASURED[key] = _measure(bench, m, rows, shape, fold)
+    return _MEASURED[key]
 
 
 class CostDriver:
@@ -189,15 +218,15 @@ class CostDriver:
         """The cost record of one call; see the report's schema."""
         p, arch = case.params, arch_table.get(bench.arch)
         m, shape, fold = p["m"], p["shape"], p["fold"]
-        runs = [_measure(bench, m, rows, shape, fold) for rows in p["blocks"]]
+        kernels, resources = _compiled(bench, m, shape, fold)
+        runs = [_measured(bench, kernels, m, rows, shape, fold) for rows in p["blocks"]]
         first, factor = runs[0], m // p["blocks"][0]
         per_launch = [traffic.scale_lines(lines, factor) for lines in first.lines]
         lines = traffic.add_lines(per_launch)
         if _missing(lines):
             raise RuntimeError(f"no line of {', '.join(_missing(lines))} was counted: the figures would be too low")
-        due, padding = _matrix(first.launches, m, shape, arch.mfma_k)
+        due, padding = _matrix(kernels, m, shape, arch.mfma_k)
         mfma = [count * factor for count in first.mfma]
-        resources = _resources(bench, m, shape, fold)
         part = arch.parts[0]
         flops = arch.peak_bf16_flops(part)
         if flops is None or part.hbm_bytes_per_s is None:
@@ -209,7 +238,7 @@ class CostDriver:
         moved, least = traffic.moved_bytes(lines), traffic.compulsory_bytes(m, shape)
         committed = budget().get((arch.name, case.name))
         published = cost_cases.PUBLISHED_US.get(m) if fold and part.name == "MI355X" else None
-        paths = [_PATHS[k] for launch in first.launches if (k := launch.kernel.rpartition(".")[2]) in _PATHS]
+        paths = [_PATHS[kernel.name] for kernel in kernels if kernel.name in _PATHS]
         return {
             "case": case.name,
             "arch": arch.name,

@@ -79,6 +79,11 @@ class Inputs:
         return int(self.params["m"])
 
 
+def _weight_form(params: Mapping[str, Any]) -> tuple[bool, bool]:
+    """(whether there are inject rows, whether the caller merges the weight) of a case."""
+    return params["weight"] != "final", params["weight"] != "unmerged"
+
+
 class _TwoStage:
     """Both entry points; see :class:`validation.operation.Driver`."""
 
@@ -87,12 +92,13 @@ class _TwoStage:
     def prepare(self, case: Case, bench: Bench, seed: int) -> Inputs:
         """Inputs of the case. Rows that no chosen workgroup handles stay uncommitted and uninitialised."""
         p = case.params
-        m, shape, fold, inject = p["m"], p["shape"], p["fold"], p["inject"]
+        m, shape, fold = p["m"], p["shape"], p["fold"]
+        inject, merged = _weight_form(p)
         rows = choose_rows(m, shape, bench.whole)
         if rows is not None and not bench.sparse:
             raise SkipCase(f"{m} rows of {shape.width} elements need sparse memory, which this device does not have")
         count = m if rows is None else len(rows)
-        n_pad = merged_rows(shape, inject, p["merged"])
+        n_pad = merged_rows(shape, inject, merged)
         live = shape.r + (shape.hc if inject else 0)
         answers = None
         if p["values"] == "exact":
@@ -112,7 +118,7 @@ class _TwoStage:
             arch=getattr(bench, "arch", ""),
             n_pad=n_pad,
             eps=EXACT_EPS if answers else EPS,
-            given=self._placed(place, made, p["merged"]),
+            given=self._placed(place, made, merged),
             residual=place.rows("residual", residual, shape.width + pad),
             block_output=place.rows("block_output", values.block_output, shape.hs + pad),
             injection=place.rows("injection", values.injection, **injection_place(injection, shape, n_pad)),
@@ -157,7 +163,7 @@ class _TwoStage:
     @staticmethod
     def _call(inputs: Inputs, state: tuple[torch.Tensor, torch.Tensor, torch.Tensor], combine: bool) -> Layer:
         given, p = inputs.given, inputs.params
-        merged = given.weight if p["merged"] else None
+        merged = given.weight if _weight_form(p)[1] else None
         residual, block_output, injection = state
         tail = (
             given.norm_weight,
@@ -221,7 +227,7 @@ class _TwoStage:
             written["r2"] = layer.r2
         checks = [check_wiring("launches", pairs)]
         checks += [check_written(name, tensor, rows, beside) for name, tensor in written.items()]
-        if not p["merged"] and p["fold"]:
+        if p["weight"] == "unmerged" and p["fold"]:
             merged = reference.merge_weight(given.w_down, given.w_inject, inputs.n_pad)
             result = check_folded_weight(call.weight, merged, given.norm_weight, shape.hc)
             checks.append(comparison_of("weight", "bound", result))
@@ -268,8 +274,9 @@ class _TwoStage:
         bench = open_bench(arch)
         p = dict(case.params)
         m, shape = p["m"], p["shape"]
-        n_pad = merged_rows(shape, p["inject"], p["merged"])
-        live = shape.r + (shape.hc if p["inject"] else 0)
+        inject, merged = _weight_form(p)
+        n_pad = merged_rows(shape, inject, merged)
+        live = shape.r + (shape.hc if inject else 0)
 
         def blank(*size: int, dtype: torch.dtype = BF16) -> torch.Tensor:
             return bench.empty(size, dtype, "")
@@ -279,7 +286,7 @@ class _TwoStage:
         given = Weights(
             norm_weight,
             blank(shape.r, shape.width),
-            blank(shape.hc, shape.width) if p["inject"] else None,
+            blank(shape.hc, shape.width) if inject else None,
             blank(shape.width, shape.r),
             blank(n_pad, shape.width),
             live,
@@ -290,7 +297,7 @@ class _TwoStage:
             "injection": blank(m, shape.hc),
         }
         # Merging and folding are torch's own work: building needs only the result.
-        p |= {"merged": True, "layers": min(p["layers"], 2)}
+        p |= {"weight": "merged" if inject else "final", "layers": min(p["layers"], 2)}
         inputs = Inputs(bench, p, arch, n_pad, EPS, given, recorder=Recorder(bench, []), answers=None, **rows)
         with capture_asm() as texts:
             self.run(inputs)

@@ -75,18 +75,12 @@ _MIX_ROWS = (
 _MIX_M = Axis("m", tuple(v for v in _M.values if v.label in _MIX_ROWS))
 _NORM = Axis("norm", tuple(v for v in NORM.values if v.label != "wbf16full"))
 _MIX_NORM = Axis("norm", tuple(v for v in NORM.values if v.label in ("wbf16", "wf32full")))
-_INJECT = Axis(
-    "inject",
+_WEIGHT = Axis(
+    "weight",
     (
-        AxisValue("inject", True, "production"),
-        AxisValue("final", False, "variation", "the final mixer: no inject rows, no inj_next"),
-    ),
-)
-_MERGED = Axis(
-    "merged",
-    (
-        AxisValue("merged", True, "production", "the caller merged the weight once"),
-        AxisValue("unmerged", False, "variation", "the op merges (and folds) it in the call"),
+        AxisValue("merged", "merged", "production", "the caller merged the weight once"),
+        AxisValue("final", "final", "variation", "the final mixer: merged without inject rows, no inj_next"),
+        AxisValue("unmerged", "unmerged", "variation", "the op merges (and folds) the weight in the call"),
     ),
 )
 _PLAN = Axis(
@@ -109,12 +103,16 @@ _LAYERS = Axis(
 
 _RULES = (
     *SHAPE_RULES,
-    with_shapes("inject", True),
-    with_shapes("merged", True),
+    with_shapes("weight", "merged"),
     with_shapes("plan", "heuristic", "decoupled"),
     with_shapes("layers", 1),
     Rule(("m", "layers"), lambda m, layers: layers == 1 or (not is_long(m) and 0 < m <= 33), "chains are short"),
-    Rule(("inject", "layers"), lambda inject, layers: inject or layers == 1, "a chain needs inject rows"),
+    Rule(("weight", "layers"), lambda weight, layers: weight != "final" or layers == 1, "a chain needs inject rows"),
+    Rule(
+        ("weight", "plan"),
+        lambda weight, plan: weight == "merged" or plan in ("heuristic", "shipped"),
+        "a forced plan is for the merged weight",
+    ),
     Rule(
         ("shape", "layers"), lambda shape, layers: layers == 1 or shape.hs <= 2560, "chains are run on narrow streams"
     ),
@@ -156,8 +154,7 @@ COMBINE_AND_MIX_GRID = Grid(
         VALUES,
         INJECTION,
         ROWS,
-        _INJECT,
-        _MERGED,
+        _WEIGHT,
         _PLAN,
         _LAYERS,
     ),
@@ -180,15 +177,14 @@ MIX_GRID = Grid(
         _MIX_NORM,
         VALUES,
         ROWS,
-        _INJECT,
-        _MERGED,
+        _WEIGHT,
         _PLAN,
         _LAYERS,
     ),
     rules=_RULES,
     anchors=(
-        Anchor({"m": "m1", "inject": "final"}, "the final mixer at decode"),
-        Anchor({"m": "m8192", "inject": "final"}, "the final mixer at prefill"),
+        Anchor({"m": "m1", "weight": "final"}, "the final mixer at decode"),
+        Anchor({"m": "m8192", "weight": "final"}, "the final mixer at prefill"),
         Anchor({"m": "m17", "layers": "three", "shape": "s48"}, "mix, then two layers of combine_and_mix"),
     ),
 )

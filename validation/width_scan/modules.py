@@ -214,7 +214,9 @@ def parse(source: str, path: str) -> Module:
     Raises:
         SyntaxError, ValueError, RecursionError: what :func:`ast.parse` raises.
     """
-    module = Module(path, ast.parse(source, filename=path), source.splitlines())
+    module = Module(
+        path, ast.parse(source, filename=path), source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    )
     _Indexer(module).run(everything=mentions_device_language(source))
     for function in module.functions:
         if function.kind != "plain":

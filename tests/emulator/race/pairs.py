@@ -36,11 +36,14 @@ _NEIGHBOUR = """
 v_add_u32_e32 v5, 0x100, v3
 v_and_b32_e32 v5, 0x3ff, v5
 """
-_FILL = _NEIGHBOUR + """
+_FILL = (
+    _NEIGHBOUR
+    + """
 ds_write_b32 v3, v0
 s_waitcnt lgkmcnt(0)
 s_barrier
 """
+)
 #: From here on one lane of wave 0 is active, until _ALL.
 _ONE = """
 v_cmp_eq_u32_e32 vcc, 0, v0
@@ -51,34 +54,62 @@ s_mov_b64 exec, s[20:21]
 """
 
 LDS = (
-    Pair("write then read", _NEIGHBOUR + """
+    Pair(
+        "write then read",
+        _NEIGHBOUR
+        + """
 ds_write_b32 v3, v0
 s_waitcnt lgkmcnt(0)
 {s_barrier}
 ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)""", "no barrier orders them"),
-    Pair("read then write", _FILL + """
+s_waitcnt lgkmcnt(0)""",
+        "no barrier orders them",
+    ),
+    Pair(
+        "read then write",
+        _FILL
+        + """
 ds_read_b32 v6, v5
 s_waitcnt lgkmcnt(0)
 {s_barrier}
-ds_write_b32 v3, v6""", "lds write races with the read"),
-    Pair("barrier without a wait for the write", _NEIGHBOUR + """
+ds_write_b32 v3, v6""",
+        "lds write races with the read",
+    ),
+    Pair(
+        "barrier without a wait for the write",
+        _NEIGHBOUR
+        + """
 ds_write_b32 v3, v0
 {s_waitcnt lgkmcnt(0)}
 s_barrier
-ds_read_b32 v6, v5""", "the earlier one was not waited for"),
-    Pair("barrier without a wait for the read", _FILL + """
+ds_read_b32 v6, v5""",
+        "the earlier one was not waited for",
+    ),
+    Pair(
+        "barrier without a wait for the read",
+        _FILL
+        + """
 ds_read_b32 v6, v5
 {s_waitcnt lgkmcnt(0)}
 s_barrier
-ds_write_b32 v3, v1""", "the earlier one was not waited for"),
-    Pair("wait that leaves one write", _NEIGHBOUR + """
+ds_write_b32 v3, v1""",
+        "the earlier one was not waited for",
+    ),
+    Pair(
+        "wait that leaves one write",
+        _NEIGHBOUR
+        + """
 ds_write_b32 v3, v0 offset:1024
 ds_write_b32 v3, v0
 s_waitcnt lgkmcnt({0|1})
 s_barrier
-ds_read_b32 v6, v5""", "the earlier one was not waited for"),
-    Pair("one buffer refilled while others read", _NEIGHBOUR + """
+ds_read_b32 v6, v5""",
+        "the earlier one was not waited for",
+    ),
+    Pair(
+        "one buffer refilled while others read",
+        _NEIGHBOUR
+        + """
 s_mov_b32 s14, 0
 loop:
 ds_write_b32 v3, v0
@@ -90,8 +121,13 @@ s_waitcnt lgkmcnt(0)
 v_add_u32_e32 v0, 1, v0
 s_add_u32 s14, s14, 1
 s_cmp_lt_u32 s14, 3
-s_cbranch_scc1 loop""", "lds write races with the read"),
-    Pair("two buffers, alternating", _NEIGHBOUR + """
+s_cbranch_scc1 loop""",
+        "lds write races with the read",
+    ),
+    Pair(
+        "two buffers, alternating",
+        _NEIGHBOUR
+        + """
 s_mov_b32 s14, 0
 loop:
 s_and_b32 s15, s14, {1|0}
@@ -106,8 +142,13 @@ s_waitcnt lgkmcnt(0)
 v_add_u32_e32 v0, 1, v0
 s_add_u32 s14, s14, 1
 s_cmp_lt_u32 s14, 4
-s_cbranch_scc1 loop""", "lds write races with the read"),
-    Pair("barrier hoisted out of the loop", _NEIGHBOUR + """
+s_cbranch_scc1 loop""",
+        "lds write races with the read",
+    ),
+    Pair(
+        "barrier hoisted out of the loop",
+        _NEIGHBOUR
+        + """
 s_mov_b32 s14, 0
 {|s_barrier}
 loop:
@@ -119,22 +160,37 @@ s_waitcnt lgkmcnt(0)
 {s_barrier}
 s_add_u32 s14, s14, 1
 s_cmp_lt_u32 s14, 2
-s_cbranch_scc1 loop""", "no barrier orders them"),
-    Pair("epilogue reuses the tile", _FILL + """
+s_cbranch_scc1 loop""",
+        "no barrier orders them",
+    ),
+    Pair(
+        "epilogue reuses the tile",
+        _FILL
+        + """
 ds_read_b32 v6, v5
 s_waitcnt lgkmcnt(0)
 {s_barrier}
 v_lshlrev_b32_e32 v7, 1, v3
-ds_write_b64 v7, v[0:1]""", "lds write races with the read"),
-    Pair("load into LDS", _NEIGHBOUR + """
+ds_write_b64 v7, v[0:1]""",
+        "lds write races with the read",
+    ),
+    Pair(
+        "load into LDS",
+        _NEIGHBOUR
+        + """
 s_lshl_b32 s14, s11, 8
 s_mov_b32 m0, s14
 global_load_lds_dword v3, s[4:5]
 {s_waitcnt vmcnt(0)|s_nop 0}
 s_barrier
 {s_nop 0|s_waitcnt vmcnt(0)}
-ds_read_b32 v6, v5""", "the earlier one was not waited for"),
-    Pair("load into LDS, counted", _NEIGHBOUR + """
+ds_read_b32 v6, v5""",
+        "the earlier one was not waited for",
+    ),
+    Pair(
+        "load into LDS, counted",
+        _NEIGHBOUR
+        + """
 s_lshl_b32 s14, s11, 8
 s_add_u32 m0, s14, 0x400
 global_load_lds_dword v3, s[4:5]
@@ -142,52 +198,94 @@ s_mov_b32 m0, s14
 global_load_lds_dword v3, s[4:5]
 s_waitcnt vmcnt({0|1})
 s_barrier
-ds_read_b32 v6, v5""", "the earlier one was not waited for"),
-    Pair("load into LDS over a tile that is read", _FILL + """
+ds_read_b32 v6, v5""",
+        "the earlier one was not waited for",
+    ),
+    Pair(
+        "load into LDS over a tile that is read",
+        _FILL
+        + """
 ds_read_b32 v6, v5
 s_waitcnt lgkmcnt(0)
 {s_barrier}
 s_lshl_b32 s14, s11, 8
 s_mov_b32 m0, s14
-global_load_lds_dword v3, s[4:5]""", "lds write races with the read"),
-    Pair("sum of atomics, read", """
+global_load_lds_dword v3, s[4:5]""",
+        "lds write races with the read",
+    ),
+    Pair(
+        "sum of atomics, read",
+        """
 v_mov_b32_e32 v5, 1
 ds_add_u32 v4, v5
 s_waitcnt lgkmcnt(0)
 {s_barrier}
 ds_read_b32 v6, v4
-s_waitcnt lgkmcnt(0)""", "no barrier orders them"),
-    Pair("atomics after their zero", _ONE + """
+s_waitcnt lgkmcnt(0)""",
+        "no barrier orders them",
+    ),
+    Pair(
+        "atomics after their zero",
+        _ONE
+        + """
 ds_write_b32 v4, v4
 s_waitcnt lgkmcnt(0)
-""" + _ALL + """
+"""
+        + _ALL
+        + """
 {s_barrier}
 v_mov_b32_e32 v5, 1
-ds_add_u32 v4, v5""", "no barrier orders them"),
-    Pair("halves of a word", """
+ds_add_u32 v4, v5""",
+        "no barrier orders them",
+    ),
+    Pair(
+        "halves of a word",
+        """
 v_lshlrev_b32_e32 v5, 2, v1
 s_lshl_b32 s14, s11, {1|0}
 s_and_b32 s14, s14, 2
 v_add_u32_e32 v5, s14, v5
-ds_write_b16 v5, v0""", "lds write races with the write", lanes=128),
-    Pair("one word, every wave its own", _ONE + _ALL + """
+ds_write_b16 v5, v0""",
+        "lds write races with the write",
+        lanes=128,
+    ),
+    Pair(
+        "one word, every wave its own",
+        _ONE
+        + _ALL
+        + """
 v_mov_b32_e32 v5, s11
 s_mul_i32 s14, s11, {4|0}
 v_mov_b32_e32 v6, s14
-ds_write_b32 v6, v5""", "lds write races with the write"),
-    Pair("wide write over narrow reads", _FILL + """
+ds_write_b32 v6, v5""",
+        "lds write races with the write",
+    ),
+    Pair(
+        "wide write over narrow reads",
+        _FILL
+        + """
 ds_read_u16 v6, v5
 s_waitcnt lgkmcnt(0)
 {s_barrier}
 v_lshlrev_b32_e32 v7, 4, v0
-ds_write_b128 v7, v[0:3]""", "lds write races with the read"),
-    Pair("two elements at once", _NEIGHBOUR + """
+ds_write_b128 v7, v[0:3]""",
+        "lds write races with the read",
+    ),
+    Pair(
+        "two elements at once",
+        _NEIGHBOUR
+        + """
 ds_write2_b32 v3, v0, v1 offset1:128
 s_waitcnt lgkmcnt(0)
 {s_barrier}
 ds_read2_b32 v[6:7], v5 offset1:128
-s_waitcnt lgkmcnt(0)""", "no barrier orders them", lanes=128),
-    Pair("flag in LDS", """
+s_waitcnt lgkmcnt(0)""",
+        "no barrier orders them",
+        lanes=128,
+    ),
+    Pair(
+        "flag in LDS",
+        """
 ds_write_b32 v3, v4
 s_waitcnt lgkmcnt(0)
 s_barrier
@@ -207,8 +305,13 @@ s_cbranch_scc0 reader
 v_lshlrev_b32_e32 v7, 2, v1
 ds_read_b32 v8, v7 offset:2048
 done:
-s_nop 0""", "no barrier orders them", lanes=128),
-    Pair("different barriers", """
+s_nop 0""",
+        "no barrier orders them",
+        lanes=128,
+    ),
+    Pair(
+        "different barriers",
+        """
 s_cmp_eq_u32 s11, 0
 s_cbranch_scc0 {join|other}
 s_nop 0
@@ -218,54 +321,87 @@ s_barrier
 {|other:}
 {|s_barrier}
 {|done:}
-s_nop 0""", "different barriers", check="synccheck"),
+s_nop 0""",
+        "different barriers",
+        check="synccheck",
+    ),
 )
 
 WORKGROUP = (
-    Pair("global write then read", """
+    Pair(
+        "global write then read",
+        """
 v_add_u32_e32 v5, 0x100, v3
 v_and_b32_e32 v5, 0x3ff, v5
 global_store_dword v3, v0, s[4:5]
 s_waitcnt vmcnt(0)
 {s_barrier}
-global_load_dword v6, v5, s[4:5]""", "no barrier orders them"),
-    Pair("global read then write", """
+global_load_dword v6, v5, s[4:5]""",
+        "no barrier orders them",
+    ),
+    Pair(
+        "global read then write",
+        """
 v_add_u32_e32 v5, 0x100, v3
 v_and_b32_e32 v5, 0x3ff, v5
 global_load_dword v6, v5, s[4:5]
 s_waitcnt vmcnt(0)
 {s_barrier}
-global_store_dword v3, v0, s[4:5]""", "global write races with the read"),
-    Pair("rows of a reduction, all lanes store", """
+global_store_dword v3, v0, s[4:5]""",
+        "global write races with the read",
+    ),
+    Pair(
+        "rows of a reduction, all lanes store",
+        """
 s_lshl_b32 s14, s11, 6
 v_lshl_add_u32 v5, v1, 2, s14
 v_cmp_gt_u32_e32 vcc, {16|64}, v1
 s_and_saveexec_b64 s[12:13], vcc
-global_store_dword v5, v0, s[4:5]""", "global write races with the write"),
-    Pair("16-bit elements of two waves in one word", """
+global_store_dword v5, v0, s[4:5]""",
+        "global write races with the write",
+    ),
+    Pair(
+        "16-bit elements of two waves in one word",
+        """
 v_lshlrev_b32_e32 v5, 2, v1
 s_mul_i32 s14, s11, {2|0}
 v_add_u32_e32 v5, s14, v5
-global_store_short v5, v0, s[4:5]""", "global write races with the write", lanes=128),
-    Pair("bytes of two waves in one word", """
+global_store_short v5, v0, s[4:5]""",
+        "global write races with the write",
+        lanes=128,
+    ),
+    Pair(
+        "bytes of two waves in one word",
+        """
 v_lshlrev_b32_e32 v5, 2, v1
 s_lshl_b32 s14, s11, {0|4}
 v_add_u32_e32 v5, s14, v5
 global_store_byte v5, v0, s[4:5]
 {|s_mov_b32 s14, 0}
 v_lshlrev_b32_e32 v5, 2, v1
-global_load_ubyte v6, v5, s[4:5] offset:{2|0}""", "global read races with the write", lanes=128),
-    Pair("atomics and plain reads", """
+global_load_ubyte v6, v5, s[4:5] offset:{2|0}""",
+        "global read races with the write",
+        lanes=128,
+    ),
+    Pair(
+        "atomics and plain reads",
+        """
 v_mov_b32_e32 v5, 1
 global_atomic_add v4, v5, s[6:7]
 s_waitcnt vmcnt(0)
 {s_barrier}
-global_load_dword v6, v4, s[6:7]""", "no barrier orders them"),
-    Pair("buffer stores", """
+global_load_dword v6, v4, s[6:7]""",
+        "no barrier orders them",
+    ),
+    Pair(
+        "buffer stores",
+        """
 s_mov_b32 s6, 0x4000
 s_mov_b32 s7, 0x20000
 v_lshlrev_b32_e32 v5, 2, {v0|v1}
-buffer_store_dword v0, v5, s[4:7], 0 offen""", "global write races with the write"),
+buffer_store_dword v0, v5, s[4:7], 0 offen""",
+        "global write races with the write",
+    ),
 )
 
 #: Two waves in each of four workgroups store a partial each; who arrives last adds them all.
@@ -308,47 +444,109 @@ _DRAIN, _FULL = "s_waitcnt vmcnt(0)", "buffer_wbl2 sc1\ns_waitcnt vmcnt(0)"
 _ACQUIRE = "s_waitcnt vmcnt(0)\nbuffer_inv sc1"
 
 AGENT = (
-    Pair("every workgroup its own word", """
+    Pair(
+        "every workgroup its own word",
+        """
 v_mov_b32_e32 v5, s10
 s_mul_i32 s14, s10, {4|0}
 v_mov_b32_e32 v6, s14
-global_store_dword v6, v5, s[8:9]""", "nothing orders them", groups=3, lanes=64),
-    Pair("a neighbour's result", """
+global_store_dword v6, v5, s[8:9]""",
+        "nothing orders them",
+        groups=3,
+        lanes=64,
+    ),
+    Pair(
+        "a neighbour's result",
+        """
 s_lshl_b32 s14, s10, 8
 v_add_u32_e32 v5, s14, v3
 global_store_dword v5, v0, s[4:5]
 s_waitcnt vmcnt(0)
 s_xor_b32 s14, s14, {0|0x100}
 v_add_u32_e32 v5, s14, v3
-global_load_dword v6, v5, s[4:5]""", "nothing orders them", groups=2, lanes=64),
-    Pair("sums by atomics", """
+global_load_dword v6, v5, s[4:5]""",
+        "nothing orders them",
+        groups=2,
+        lanes=64,
+    ),
+    Pair(
+        "sums by atomics",
+        """
 v_cvt_f32_u32_e32 v5, v0
 {global_atomic_add_f32 v3, v5, s[8:9]|global_store_dword v3, v0, s[8:9]}
 s_lshl_b32 s14, s10, 8
-{|global_atomic_add_f32 v3, v5, s[8:9]}""", "nothing orders them", groups=2, lanes=64),
-    Pair("last arriver, written through", _last_arriver("{sc1|}", _DRAIN, "s_barrier", _ONE, _DRAIN, "sc1"),
-         "neither written through", 4, 128),
-    Pair("last arriver, written back", _last_arriver("", "{buffer_wbl2 sc1}\n" + _DRAIN, "s_barrier", _ONE, _ACQUIRE, ""),
-         "neither written through", 4, 128),
-    Pair("last arriver, waits for the stores", _last_arriver("sc1", "{" + _DRAIN + "}", "s_barrier", _ONE, _DRAIN, "sc1"),
-         "not waited for with vmcnt", 4, 128),
-    Pair("last arriver, invalidates", _last_arriver("", _FULL, "s_barrier", _ONE, _DRAIN + "\n{buffer_inv sc1}", ""),
-         "no buffer_inv sc1", 4, 128),
-    Pair("last arriver, loads go past the caches", _last_arriver("sc1", _DRAIN, "s_barrier", _ONE, _DRAIN, "{sc1|}"),
-         "no buffer_inv sc1", 4, 128),
-    Pair("last arriver, barrier before the arrival", _last_arriver("sc1", _DRAIN, "{s_barrier}", _ONE, _DRAIN, "sc1"),
-         "nothing orders them", 4, 128),
-    Pair("last arriver, one lane arrives", _last_arriver("sc1", _DRAIN, "s_barrier", "{" + _ONE + "}", _DRAIN, "sc1"),
-         "nothing orders them", 4, 128),
-    Pair("last arriver, relaxed", _last_arriver("{sc1|}", "{" + _DRAIN + "}", "s_barrier", _ONE, _DRAIN, "{sc1|}"),
-         "not waited for with vmcnt", 4, 128),
-    Pair("last arriver reads before its ticket", """
+{|global_atomic_add_f32 v3, v5, s[8:9]}""",
+        "nothing orders them",
+        groups=2,
+        lanes=64,
+    ),
+    Pair(
+        "last arriver, written through",
+        _last_arriver("{sc1|}", _DRAIN, "s_barrier", _ONE, _DRAIN, "sc1"),
+        "neither written through",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, written back",
+        _last_arriver("", "{buffer_wbl2 sc1}\n" + _DRAIN, "s_barrier", _ONE, _ACQUIRE, ""),
+        "neither written through",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, waits for the stores",
+        _last_arriver("sc1", "{" + _DRAIN + "}", "s_barrier", _ONE, _DRAIN, "sc1"),
+        "not waited for with vmcnt",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, invalidates",
+        _last_arriver("", _FULL, "s_barrier", _ONE, _DRAIN + "\n{buffer_inv sc1}", ""),
+        "no buffer_inv sc1",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, loads go past the caches",
+        _last_arriver("sc1", _DRAIN, "s_barrier", _ONE, _DRAIN, "{sc1|}"),
+        "no buffer_inv sc1",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, barrier before the arrival",
+        _last_arriver("sc1", _DRAIN, "{s_barrier}", _ONE, _DRAIN, "sc1"),
+        "nothing orders them",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, one lane arrives",
+        _last_arriver("sc1", _DRAIN, "s_barrier", "{" + _ONE + "}", _DRAIN, "sc1"),
+        "nothing orders them",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver, relaxed",
+        _last_arriver("{sc1|}", "{" + _DRAIN + "}", "s_barrier", _ONE, _DRAIN, "{sc1|}"),
+        "not waited for with vmcnt",
+        4,
+        128,
+    ),
+    Pair(
+        "last arriver reads before its ticket",
+        """
 s_lshl_b32 s14, s10, 8
 v_add_u32_e32 v5, s14, v3
 global_store_dword v5, v0, s[4:5] sc1
 s_waitcnt vmcnt(0)
 v_mov_b32_e32 v6, 1
-""" + _ONE + """
+"""
+        + _ONE
+        + """
 global_atomic_add v7, v4, v6, s[6:7] sc0
 s_mov_b64 exec, s[20:21]
 {|global_load_dword v9, v3, s[4:5] sc1}
@@ -363,10 +561,18 @@ s_waitcnt vmcnt(0)
 v_add_u32_e32 v9, v9, v10
 global_store_dword v3, v9, s[8:9]
 done:
-s_nop 0""", "nothing orders them", 2, 64),
-    Pair("counter reset by the last arriver", """
+s_nop 0""",
+        "nothing orders them",
+        2,
+        64,
+    ),
+    Pair(
+        "counter reset by the last arriver",
+        """
 v_mov_b32_e32 v6, 1
-""" + _ONE + """
+"""
+        + _ONE
+        + """
 global_atomic_add v7, v4, v6, s[6:7] sc0
 s_waitcnt vmcnt(0)
 v_readfirstlane_b32 s15, v7
@@ -374,7 +580,11 @@ v_readfirstlane_b32 s15, v7
 s_cbranch_scc0 done
 global_store_dword v4, v4, s[6:7]
 done:
-s_nop 0""", "nothing orders them", 3, 64),
+s_nop 0""",
+        "nothing orders them",
+        3,
+        64,
+    ),
 )
 
 
@@ -421,13 +631,26 @@ global_atomic_swap v4, v4, s[6:7]"""
 
 
 FLAGS = (
-    Pair("flag, data waited for", _flag("{s_waitcnt vmcnt(0)}", "sc1", "sc1", "", "sc1"), "not waited for with vmcnt", 3, 64),
+    Pair(
+        "flag, data waited for",
+        _flag("{s_waitcnt vmcnt(0)}", "sc1", "sc1", "", "sc1"),
+        "not waited for with vmcnt",
+        3,
+        64,
+    ),
     Pair("flag, stored with a scope", _flag(_DRAIN, "{sc1|}", "sc1", "", "sc1"), "nothing orders them", 3, 64),
     Pair("flag, polled with a scope", _flag(_DRAIN, "sc1", "{sc1|}", "", "sc1"), "nothing orders them", 3, 64),
-    Pair("flag, written back", _flag("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)", "sc1", "sc1", "buffer_inv sc1", ""),
-         "neither written through", 3, 64),
+    Pair(
+        "flag, written back",
+        _flag("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)", "sc1", "sc1", "buffer_inv sc1", ""),
+        "neither written through",
+        3,
+        64,
+    ),
     Pair("flag, invalidated", _flag(_FULL, "sc1", "sc1", "{buffer_inv sc1}", ""), "no buffer_inv sc1", 3, 64),
-    Pair("turns of a semaphore", f"""
+    Pair(
+        "turns of a semaphore",
+        f"""
 wait:
 global_load_dword v6, v4, s[6:7] sc1
 s_waitcnt vmcnt(0)
@@ -444,7 +667,11 @@ s_waitcnt vmcnt(0)
 {_ONE}
 s_add_u32 s14, s10, 1
 v_mov_b32_e32 v6, s14
-global_store_dword v4, v6, s[6:7] sc1""", "neither written through", 3, 64),
+global_store_dword v4, v6, s[6:7] sc1""",
+        "neither written through",
+        3,
+        64,
+    ),
     Pair("lock", _lock("buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)}"), "not waited for", 3, 64),
     Pair("lock, written back", _lock("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)"), "neither written through", 3, 64),
 )

@@ -87,7 +87,9 @@ class Buffers:
         return [self.data, self.flags, self.out]
 
 
-def run(body: str, arch: str, *, groups: int = 1, lanes: int = 256, schedule: str = "lockstep", **options: Any) -> LaunchResult:
+def run(
+    body: str, arch: str, *, groups: int = 1, lanes: int = 256, schedule: str = "lockstep", **options: Any
+) -> LaunchResult:
     buffers = Buffers.make()
     checks = options.pop("checks", ("memcheck", "racecheck", "synccheck"))
     return launch(

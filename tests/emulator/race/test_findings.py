@@ -32,7 +32,12 @@ global_load_dword v6, v5, s[4:5]"""
 @pytest.mark.parametrize("schedule", ["lockstep", "in-order"])
 @pytest.mark.parametrize(
     "store",
-    ["ds_write_b32 v4, v6", "ds_write_b16 v4, v6", "global_store_dword v4, v6, s[8:9]", "global_store_byte v4, v6, s[8:9]"],
+    [
+        "ds_write_b32 v4, v6",
+        "ds_write_b16 v4, v6",
+        "global_store_dword v4, v6, s[8:9]",
+        "global_store_byte v4, v6, s[8:9]",
+    ],
 )
 def test_writes_of_one_value_are_a_note(store: str, schedule: str, arch: str) -> None:
     result = run(f"v_mov_b32_e32 v6, 7\n{store}", arch, schedule=schedule)

@@ -32,7 +32,14 @@ global_store_dword v5, v7, s[8:9] offset:4
 def run(body: str, schedule: str, groups: int, lanes: int, **options: object) -> tuple[Buffers, LaunchResult]:
     buffers = Buffers.make()
     result = launch(
-        text(body, "gfx942"), "probe", (groups,), (lanes,), buffers.args, space=buffers.space, schedule=schedule, **options
+        text(body, "gfx942"),
+        "probe",
+        (groups,),
+        (lanes,),
+        buffers.args,
+        space=buffers.space,
+        schedule=schedule,
+        **options,
     )  # type: ignore[arg-type]
     return buffers, result
 

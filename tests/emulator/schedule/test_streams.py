@@ -159,7 +159,7 @@ def test_zero_fill_belongs_on_the_launch_stream(where: str, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_two_streams_share_a_counter(arch: str) -> None:
-    """Partials and outputs are apart, the counter is not: under some schedule the wrong workgroup believes to be last."""
+    """Partials and outputs are apart, the counter is not: sometimes the wrong workgroup believes to be last."""
     for shared in (False, True):
         found = []
         for seed in range(8):
@@ -237,7 +237,7 @@ def test_graphs_capture_streams_that_join_by_events() -> None:
         outside.record(second)
         replay(graph, first)
         replay(graph)
-    assert h.session.findings == [] or all("racecheck" == f.check for f in h.session.findings)
+    assert h.session.findings == [] or all(f.check == "racecheck" for f in h.session.findings)
     assert len(h.session.launches) == 6
 
 
@@ -318,7 +318,7 @@ def test_memory_freed_while_another_stream_uses_it_is_a_race() -> None:
 def test_intercepted_torch_goes_to_the_stream() -> None:
     for h in host():
         allocator, stream = CachingAllocator(h.session.space), Stream()
-        with allocator.intercept(lambda: stream):
+        with allocator.intercept(lambda side=stream: side):
             empty = torch.empty(16, dtype=torch.float32)
             zeros = torch.zeros((4, 4), dtype=torch.int32)
             like = torch.zeros_like(zeros)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CHECKS = {
     "memcheck": "every address inside an allocation, LDS and scratch bounds, use after free, undeclared clamps",
     "initcheck": "reads of bytes that nobody wrote, in global memory and LDS",
-    "waits": "registers and LDS bytes touched while a memory operation that an s_waitcnt should have retired is in flight",
+    "waits": "registers and LDS bytes touched while an operation that an s_waitcnt should have retired is in flight",
     "racecheck": "conflicting accesses of different waves that nothing orders, in LDS and global memory",
     "synccheck": "waves of a workgroup that meet at different barriers",
     "counts": "bytes, 128-byte lines, LDS bytes and bank conflicts",

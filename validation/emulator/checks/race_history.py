@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Global memory is shadowed in regions of this size; untouched parts of a region cost nothing.
 REGION_SHIFT = 26
-#: With more ids than this, the history starts afresh at the next launch that everything before is ordered with: races of
+#: With more ids than this, the history starts afresh at the next launch that everything is ordered before: races of
 #: later, unordered launches with what it forgets stay unseen then.
 MANY_IDS = 1 << 25
 
@@ -50,8 +50,8 @@ class Order:
 
 
 class RaceHistory:
-    """Every memory operation of every wave gets an id, ascending in time. ``wave[id]`` is the unique number of its wave,
-    ``traits[id]`` what kind of access it was (bits of ``race_traits``)."""
+    """Every memory operation of every wave gets an id, ascending in time. ``wave[id]`` is the unique number of its
+    wave, ``traits[id]`` what kind of access it was (bits of ``race_traits``)."""
 
     def __init__(self) -> None:
         self._clear()
@@ -150,9 +150,7 @@ class RaceHistory:
             address = stop
 
     # -- the host ------------------------------------------------------------------------------------------------------
-    def host_access(
-        self, rank: int, before: int, name: str, spans: Sequence[tuple[int, int, bool]]
-    ) -> list[Finding]:
+    def host_access(self, rank: int, before: int, name: str, spans: Sequence[tuple[int, int, bool]]) -> list[Finding]:
         """A fill or copy on a stream: ``spans`` of (address, bytes, is a write). Returns races with other work."""
         order = self.register(rank, before)
         floor = self.floor(order)

@@ -6,9 +6,9 @@ resolution"):
 * LDS, one workgroup: the earlier one was waited for (lgkmcnt; vmcnt for loads into LDS) before an s_barrier.
 * Global memory, one workgroup: an s_barrier. The waves share the L1 and their vector memory operations go through it in
   order, so no wait is needed (that is why LLVM's workgroup release has lgkmcnt only). *Inferred* from that.
-* Global memory, other workgroups: the earlier one was waited for with vmcnt, by its own wave, before the wave (or after a
-  barrier another wave of the workgroup) did an atomic, or a store with scope bits, whose value the later wave has read
-  and waited for. A write must also have been available: written with sc1, by an atomic, or before a waited buffer_wbl2
+* Global memory, other workgroups: the earlier one was waited for with vmcnt, by its own wave, before the wave (or after
+  a barrier another wave of the workgroup) did an atomic, or a store with scope bits, whose value the later wave has
+  read and waited for. A write must also have been available: written with sc1, by an atomic, or before a waited buffer_wbl2
   sc1. And a plain load of it must come after a buffer_inv sc1, of its own wave or, with a barrier between, of its
   workgroup (one CU, one L1).
 
@@ -33,8 +33,8 @@ VM_RING, LDS_RING = 64, 16
 
 
 class Reach(NamedTuple):
-    """How far a wave's accesses are known, as access ids: issued (good within its workgroup), waited for (vector memory,
-    LDS), available to the agent."""
+    """How far a wave's accesses are known, as access ids: issued (good within its workgroup), waited for (vector
+    memory, LDS), available to the agent."""
 
     issued: int = 0
     done: int = 0

@@ -116,7 +116,16 @@ class Verdicts:
 
     # -- findings ------------------------------------------------------------------------------------------------------
     def _report(
-        self, port: MemoryPort, w: Waves, access: Access, bits: int, what: str, earlier: int, reason: str, s: Suspects, t: Touch
+        self,
+        port: MemoryPort,
+        w: Waves,
+        access: Access,
+        bits: int,
+        what: str,
+        earlier: int,
+        reason: str,
+        s: Suspects,
+        t: Touch,
     ) -> None:
         inst = self.history.instruction(earlier)
         where = f" at {inst.text} ({inst.place})" if inst is not None else ""
@@ -126,8 +135,8 @@ class Verdicts:
         together = earlier >= int(t.ids.min())
         benign = access.kind is Kind.STORE and self._same_value(port, w, access, s, together)
         port.log.add_at(
-            "benign" if benign else "racecheck", message, w, access.inst, int(s.rows[0]), int(s.lanes[0]), len(s.word), name,
-            index, note=benign,
+            "benign" if benign else "racecheck", message, w, access.inst, int(s.rows[0]), int(s.lanes[0]), len(s.word),
+            name, index, note=benign,
         )  # fmt: skip
 
     @staticmethod

@@ -80,7 +80,7 @@ class Touch:
 
 @dataclass(slots=True)
 class Suspects:
-    """Pairs that need a closer look, arrays of length k: earlier access, row, lane and word (index) of the later one."""
+    """Pairs that need a closer look, arrays of length k: earlier access; row, lane and word of the later one."""
 
     earlier: Ids
     rows: NDArray[np.intp]

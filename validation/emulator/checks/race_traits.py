@@ -26,7 +26,18 @@ FLAG = 64
 RELAXED = 128
 WRITE = 256
 
-_SIZES = {"dword": 4, "dwordx2": 8, "byte": 1, "short": 2, "b8": 1, "b16": 2, "b32": 4, "b64": 8, "ubyte": 1, "ushort": 2}
+_SIZES = {
+    "dword": 4,
+    "dwordx2": 8,
+    "byte": 1,
+    "short": 2,
+    "b8": 1,
+    "b16": 2,
+    "b32": 4,
+    "b64": 8,
+    "ubyte": 1,
+    "ushort": 2,
+}
 
 
 @dataclass(frozen=True, slots=True)

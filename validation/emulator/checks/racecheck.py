@@ -68,7 +68,7 @@ class RaceCheck:
         if state is None:
             lds = len(w.port.spaces[Space.LDS].content)
             state = w.extra["race"] = ChunkState(self.history, w, self.rank, self.kernel, lds)
-        return state  # type: ignore[no-any-return]
+        return state
 
     def _rows(self, w: Waves) -> Any:
         return np.arange(w.count) if w.sel is None else w.sel
@@ -112,7 +112,9 @@ class RaceCheck:
         for shadow, touch in self._touches(port, w, access, state):
             self._look(port, w, access, state, traits, shadow, touch)
 
-    def _issue(self, state: ChunkState, w: Waves, traits: Traits, inst: Instruction, execution: tuple[int, int]) -> None:
+    def _issue(
+        self, state: ChunkState, w: Waves, traits: Traits, inst: Instruction, execution: tuple[int, int]
+    ) -> None:
         rows = state.rows = self._rows(w)
         state.executing = execution
         state.ids = self.history.new_ids(state.uids[rows], traits.bits, inst)
@@ -146,7 +148,11 @@ class RaceCheck:
         rows, lanes = np.nonzero(mask)
         if not len(rows):
             return []
-        offset = place[rows, lanes].astype(np.int64) if place.shape == mask.shape else np.broadcast_to(place, mask.shape)[mask]
+        offset = (
+            place[rows, lanes].astype(np.int64)
+            if place.shape == mask.shape
+            else np.broadcast_to(place, mask.shape)[mask]
+        )
         low = low_bits(offset)
         part = None
         if access.nbytes < 4:
@@ -196,7 +202,11 @@ class RaceCheck:
                 own = t.rows == row
                 order.acquires(int(row), int(t.ids[own][0]), local, tuple({int(h) for h in heads[own]} - {0}))
             return
-        if not bits & WRITE or (not bits & ATOMIC and not bits & FLAG) or (local and not bits & ATOMIC and not self.polls_lds):
+        if (
+            not bits & WRITE
+            or (not bits & ATOMIC and not bits & FLAG)
+            or (local and not bits & ATOMIC and not self.polls_lds)
+        ):
             return
         words = t.offset >> 2
         # waves of one step take effect in their order

@@ -20,7 +20,7 @@ LOOP_LENGTH, ACQUIRE_LENGTH = 64, 8
 #: A flag has at most this many bytes.
 FLAG_BYTES = 8
 _BYTES = {"dword": 4, "dwordx2": 8, "b32": 4, "b64": 8, "ubyte": 1, "ushort": 2}
-_MEMORY = frozenset("global flat mubuf ds ds_two ds_lane ds_count smem scratch".split())
+_MEMORY = frozenset(["global", "flat", "mubuf", "ds", "ds_two", "ds_lane", "ds_count", "smem", "scratch"])
 
 
 def acquire_loads(program: Program) -> frozenset[int]:
@@ -88,9 +88,9 @@ def _only_polls(program: Program, first: int, last: int, load: Instruction) -> b
         entry = _entry(program, inst)
         if entry is None or (entry.form in _MEMORY and not _is_flag_load(inst, entry)):
             return False
-        if (entry.dst or entry.options.get("kind") == "load") and inst.operands:
-            if any(_overlap(inst.operands[0], o) for o in address):
-                return False
+        writes = inst.operands[:1] if entry.dst or entry.options.get("kind") == "load" else ()
+        if any(_overlap(target, o) for target in writes for o in address):
+            return False
     return True
 
 

@@ -54,7 +54,8 @@ class SyncCheck:
         for row in waves:
             at.setdefault(int(chunk.pc[row]), []).append(int(w.ident.wave[row]))
         where = "; ".join(
-            f"wave {', '.join(map(str, at[pc]))} at the one of {self.program.instructions[pc - 1].place}" for pc in sorted(at)
+            f"wave {', '.join(map(str, at[pc]))} at the one of {self.program.instructions[pc - 1].place}"
+            for pc in sorted(at)
         )
         message = f"waves of a workgroup meet at different barriers: {where}"
         w.port.log.add_at("synccheck", message, w, self._barrier(chunk, first), first, 0)

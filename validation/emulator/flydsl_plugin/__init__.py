@@ -8,7 +8,8 @@ FlyDSL then compiles the program's kernels to gfx9 ISA text (`backend`), its lau
 instead of the HIP runtime (`shims`, `host_abi`), and every launch goes to the emulator (`runtime`). An
 exception of a launch reaches the caller of the launcher (`flydsl_hooks`). FlyDSL 0.4.1 to 0.5.x.
 
-Streams are accepted and mean nothing: a launch has completed when its call returns.
+A launch has completed when its call returns, unless the session is concurrent (``emulate(concurrent=True)``): then its
+stream and events order it, and it runs when the session synchronises.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
+from ..session import current_session
 from .host_abi import CTYPES, SYMBOLS, HostSymbol
 
 
@@ -77,6 +78,7 @@ _functions: dict[int, tuple[int, str]] = {}
 _function_handles: dict[tuple[int, str], int] = {}
 _streams: set[int] = set()
 _events: set[int] = set()
+_recorded: dict[int, Any] = {}
 
 
 def set_launcher(launcher: Launcher | None) -> Launcher:
@@ -211,8 +213,18 @@ def _destroy(kind: str, live: set[int]) -> Callable[[int], None]:
     return destroy
 
 
-def _already_done(*_: int | None) -> None:
-    """Ordering calls: every launch completes before its call returns, so there is nothing to wait for."""
+def _record(event: int, stream: int | None) -> None:
+    """Events order work in the session's queue; without one that is concurrent, everything is done already."""
+    _recorded[event] = current_session().mark(stream or 0)
+
+
+def _wait(stream: int | None, event: int) -> None:
+    if event in _recorded:
+        current_session().mark(stream or 0, after=_recorded[event])
+
+
+def _synchronize(_: int | None) -> None:
+    current_session().synchronize()
 
 
 def _set_default_device(device: int) -> None:
@@ -228,12 +240,12 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     "mgpuLaunchKernel": _launch_kernel,
     "mgpuStreamCreate": _create(_streams),
     "mgpuStreamDestroy": _destroy("stream", _streams),
-    "mgpuStreamSynchronize": _already_done,
-    "mgpuStreamWaitEvent": _already_done,
+    "mgpuStreamSynchronize": _synchronize,
+    "mgpuStreamWaitEvent": _wait,
     "mgpuEventCreate": _create(_events),
     "mgpuEventDestroy": _destroy("event", _events),
-    "mgpuEventRecord": _already_done,
-    "mgpuEventSynchronize": _already_done,
+    "mgpuEventRecord": _record,
+    "mgpuEventSynchronize": _synchronize,
     "mgpuSetDefaultDevice": _set_default_device,
 }
 

@@ -20,7 +20,8 @@ from .waves import FloatMode, Waves
 
 RUN, AT_BARRIER, DONE = 0, 1, 2
 _NEVER = 1 << 60
-#: Backward branches without a change of memory, barrier or end after which a waiting group gets its turn.
+#: Backward branches without a change of global memory or an end after which a waiting group gets its turn. Barriers do
+#: not count as progress: a spin loop may hold one.
 FAIRNESS = 64
 #: The same for the whole chunk, after which it yields to other chunks.
 PATIENCE = 1024
@@ -83,7 +84,8 @@ class Chunk:
         self.branches = 0
         self.branch_limit = branch_limit
         self.on_wait, self.on_end, self.on_release = (
-            [getattr(o, name) for o in waves.port.observers if hasattr(o, name)] for name in ("waited", "ended", "released")
+            [getattr(o, name) for o in waves.port.observers if hasattr(o, name)]
+            for name in ("waited", "ended", "released")
         )
 
     # -- picking -------------------------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class Chunk:
                 pc += 1
             elif control == "barrier":
                 step.run(w)
-                self.idle = self.branches = 0
+                self.branches = 0
                 pc += 1
                 if w.sel is None:
                     for released in self.on_release:

@@ -32,7 +32,10 @@ def bind_lds_load(inst: Instruction, form: DataFormat, ctx: BindContext, locate:
 
     def issue(w: Waves) -> Request:
         address = (w.sget(M0) & m0_mask).astype(np.int64)[:, None] + lanes
-        target = Access(Space.LDS, Kind.STORE, address, w.em, size, inst, cache, everywhere=w.full, strict=True)
+        # M0 holds a dword address: wider forms write dwords (Triton pads fp8 rows by 8 bytes under 16-byte loads)
+        target = Access(
+            Space.LDS, Kind.STORE, address, w.em, size, inst, cache, everywhere=w.full, strict=True, alignment=min(size, 4)
+        )
         return Request([*locate(w, Kind.LOAD, form.nbytes), Piece(0, target)], [])
 
     def move(w: Waves, request: Request) -> Words:

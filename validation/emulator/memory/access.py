@@ -62,6 +62,8 @@ class Access:
     clamped: NDArray[np.bool_] | None = None
     everywhere: bool = False
     strict: bool = False
+    #: with ``strict``: bytes to which the address must be aligned, where that is not the access's own width
+    alignment: int = 0
     #: the words that a store writes, set by the port for its observers
     data: Any = None
 

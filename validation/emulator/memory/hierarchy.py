@@ -27,7 +27,8 @@ class Observer(Protocol):
 
 
 class MemoryPort:
-    """Memory as one chunk of waves sees it. ``changes`` counts stores and atomics that changed something."""
+    """Memory as one chunk of waves sees it. ``changes`` counts stores to, and changes by atomics of, global memory:
+    what other workgroups can see, and so what tells a loop that works from one that polls."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class MemoryPort:
         for observer in self.observers:
             observer.observe(self, w, access)
         offset, mask, everywhere = memory.resolve(self, w, access)
-        self.changes += 1
+        self.changes += access.space is Space.GLOBAL
         low = self._alignment(w, access, offset, mask)
         shape = access.address.shape
         whole = [word if word.shape == shape else np.broadcast_to(word, shape) for word in words]
@@ -103,7 +104,7 @@ class MemoryPort:
         # compared as integers: a NaN must not look like a change, nor -0 like +0
         bits = np.dtype(f"u{access.nbytes}")
         if not np.array_equal(after.view(bits), before[lanes].view(bits)):
-            self.changes += 1
+            self.changes += access.space is Space.GLOBAL
         packed = np.ascontiguousarray(after).view(np.uint32).reshape(len(lanes), access.nbytes // 4)
         memory.views.write(flat[lanes], access.nbytes, list(packed.T), low)
         if memory.caches is not None:
@@ -128,7 +129,7 @@ class MemoryPort:
             return 0
         low = low_bits(offset)
         if access.strict:
-            natural = natural_width(access.nbytes)
+            natural = access.alignment or natural_width(access.nbytes)
             if low & (natural - 1):
                 bad = ((offset & (natural - 1)) != 0) & mask
                 if bad.any():
