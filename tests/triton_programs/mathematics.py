@@ -7,6 +7,7 @@ rounded on its own, so fusion is off here: with it the compiler contracts, for i
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -113,12 +114,13 @@ PLAN: tuple[tuple[str, torch.dtype, Callable[[torch.Tensor], torch.Tensor], floa
     ("log", F64, torch.log, 3, _decades(-300, 300)),
     ("sin", F64, torch.sin, 4, _decades(-3, 14, signed=True)),
     ("erf", F64, torch.erf, 16, _normal(1)),
-    ("sqrt", F64, torch.sqrt, 0.5, _decades(-300, 300)),
+    ("sqrt", F64, lambda a: torch.from_numpy(np.sqrt(a.numpy())), 0.5, _decades(-300, 300)),
     ("rsqrt", F64, torch.rsqrt, 2, _decades(-300, 300)),
     ("floor", F64, torch.floor, 0, _normal(5)),
     ("tanh", F64, torch.tanh, 5, _normal(2)),
 )
-"""Function, type, reference, allowed units in the last place, arguments."""
+"""Function, type, reference, allowed units in the last place, arguments. (PyTorch's float64 square root is a unit off now and
+then; NumPy's is IEEE's.)"""
 
 
 def _exp_bound(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -57,7 +57,7 @@ def test_good_operation_passes_and_says_on_which_evidence() -> None:
     assert report["verdict"]["text"] == "PASS (emulated)"
     assert report["verdict"]["exit_code"] == 0
     assert {s["name"]: s["status"] for s in report["stages"]} == dict.fromkeys(STAGES, "pass")
-    assert report["counts"]["total"] == 3 + 3 + 3 + 2
+    assert report["counts"]["total"] == 3 + 3 + 3 + 2 + 1
     assert report["workers"]["replaced"] == 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from validation.cases import comparison
 from validation.devices import Claim, receipt
 from validation.grid import Axis, AxisValue, Case, Grid
-from validation.operation import ContractCall, ContractRow, EntryPoint, Operation, SkipCase
+from validation.operation import ContractCall, ContractRow, CostCase, CostModel, EntryPoint, Operation, SkipCase
 
 LEVEL = "emulated"
 COVERS = {"checks": ["fake"], "schedules": "none", "memory": "none"}
@@ -74,6 +74,7 @@ class FakeBench:
 
     level = LEVEL
     sparse = True
+    whole = False
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
@@ -94,9 +95,9 @@ class FakeBench:
     def close(self) -> None:
         pass
 
-    def launch(self, workgroups_run: int = 2) -> None:
+    def launch(self, workgroups_run: int = 2, kernel: str = "fake") -> None:
         assert self.current is not None
-        self.current.launches.append(receipt("fake", self.arch, (2, 1, 1), (64, 1, 1), workgroups_run, 100))
+        self.current.launches.append(receipt(kernel, self.arch, (2, 1, 1), (64, 1, 1), workgroups_run, 100))
 
 
 class MemoryFaultError(Exception):
@@ -215,6 +216,12 @@ class FakeDriver:
         bench.launch()
         bench.damage.append("out")
 
+    def _straight(self, bench: FakeBench) -> None:
+        bench.launch(kernel="fake_straight_r4")
+
+    def _astray(self, bench: FakeBench) -> None:
+        bench.launch(kernel="fake_other_r4")
+
     def _unlaunched(self, bench: FakeBench) -> None:
         pass
 
@@ -236,12 +243,67 @@ class FakeDriver:
         del held
 
 
+COST_ROW = {
+    "case": "steady",
+    "arch": "gfx942",
+    "path": "straight",
+    "m": 8,
+    "shape": [4, 512, 32, 48],
+    "fold": True,
+    "method": "whole call measured",
+    "rows_measured": [8],
+    "kernels": ["fake_straight_r4"],
+    "lines": {"residual": {"read": 64, "written": 0}},
+    "bytes_moved": 8192,
+    "bytes_compulsory": 8000,
+    "ratio": 1.024,
+    "limit": None,
+    "budget": None,
+    "weight_lines_reread": 0,
+    "blocks_agree": None,
+    "mfma": 16,
+    "mfma_due": 16,
+    "mfma_padding": {"k1 rows": 1.0},
+    "vgprs": 100,
+    "lds_bytes": 1024,
+    "lds_limit": 65536,
+    "spills": 0,
+    "scratch_bytes": 0,
+    "part": "MI300X",
+    "projection": {"kind": "projection", "memory_us": 2.0, "matrix_us": 1.0, "total_us": 2.0},
+    "published_us": None,
+}
+
+
+class FakeCostDriver:
+    """Measures what the case's name says."""
+
+    def measure(self, case: CostCase, bench: FakeBench) -> dict[str, Any]:
+        if case.name == "broken":
+            raise RuntimeError("the counter is broken")
+        if case.name == "refused":
+            import validation_fakes_op
+
+            validation_fakes_op.refuse()
+        return COST_ROW | {"case": case.name, "arch": bench.arch}
+
+    def judge(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+        good = row["case"] != "dear"
+        return [comparison("traffic", "cost", good, "as ever" if good else "1.5 x compulsory, at most 1.2")]
+
+
+def cost_model(*names: str) -> CostModel:
+    return CostModel(lambda arch: tuple(CostCase(name, {}, "") for name in names), f"{ME}:FakeCostDriver")
+
+
 def grid(*modes: str) -> Grid:
     values = tuple(AxisValue(mode, mode, "production") for mode in modes)
     return Grid((Axis("mode", values), Axis("size", (AxisValue("s1", 1, "tiny", "one row"),))))
 
 
-def operation(*modes: str, rows: tuple[ContractRow, ...] = (), timeout_s: float = 60.0) -> Operation:
+def operation(
+    *modes: str, rows: tuple[ContractRow, ...] = (), timeout_s: float = 60.0, costs: tuple[str, ...] = ()
+) -> Operation:
     entry = EntryPoint(
         "fake",
         "fake_function",
@@ -252,15 +314,18 @@ def operation(*modes: str, rows: tuple[ContractRow, ...] = (), timeout_s: float 
         lambda params: not params["mode"].startswith("empty"),
         {"scratch_bytes": 0},
         timeout_s,
+        lambda params: ("straight",) if params["mode"] in ("straight", "astray") else (),
     )
-    return Operation("fake", "A fake operation", ("validation_fakes_op",), (entry,))
+    paths = {"fake_straight_": "straight", "fake_other_": "other"}
+    model = cost_model(*costs) if costs else None
+    return Operation("fake", "A fake operation", ("validation_fakes_op",), (entry,), paths, model)
 
 
 def row(name: str, error: str | None = "ValueError", mentions: tuple[str, ...] = ("out", "[4, 2]")) -> ContractRow:
     return ContractRow(name, f"row {name}", error, mentions)
 
 
-GOOD = operation("good", "good2", "garbage", rows=(row("refuses"), row("empty_call", None, ())))
+GOOD = operation("good", "good2", "garbage", rows=(row("refuses"), row("empty_call", None, ())), costs=("steady",))
 BAD = operation(
     "good",
     "wrong",
@@ -289,7 +354,9 @@ BAD = operation(
         row("launches"),
         row("empty_call", None, ()),
     ),
+    costs=("steady", "dear", "broken", "refused"),
 )
+PATHS = operation("straight", "astray", "good", "empty")
 HANGING = operation("good", "hang", "good2", timeout_s=1.0)
 SLOW = operation("hang", timeout_s=600.0)
 HUNGRY = operation("good", "hungry")
