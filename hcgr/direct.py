@@ -21,9 +21,7 @@ def _check_k1(*arguments: Any, addresses: bool = True, **buffers: torch.Tensor) 
     """The contract on an operator's arguments."""
     *tensors, fold_w, gemm_pad, split_k, stages, tile_rows, use_tuned = arguments
     request = request_of(split_k, stages, tile_rows, use_tuned)
-    contract.check_k1(
-        *tensors, **buffers, request=request, fold_w=fold_w, gemm_pad=gemm_pad, addresses=addresses
-    )
+    contract.check_k1(*tensors, **buffers, request=request, fold_w=fold_w, gemm_pad=gemm_pad, addresses=addresses)
 
 
 def _run_k1(

@@ -154,9 +154,7 @@ def _compile(kernel: str, plan: Hashable, arch: str) -> Handle:
     return handle
 
 
-def get_handle(
-    kernel: str, plan: Hashable, arch: str, device: torch.device, backend: str | None = None
-) -> Handle:
+def get_handle(kernel: str, plan: Hashable, arch: str, device: torch.device, backend: str | None = None) -> Handle:
     """The compiled handle of `kernel` for `plan`; compiles on first use, once, whatever the threads.
 
     `backend` is that of :func:`require_runnable`, where the caller has already asked for it.

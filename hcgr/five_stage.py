@@ -65,7 +65,5 @@ def five_stage_combine_and_mix(
             dispatch.launch(f"{kernels}five_silu", silu, {"lora": lora, "h": h}, scalars, arch.name)
         gemm = (tokens, a.shape[1], plan.workgroups(tokens))
         dispatch.launch(f"{kernels}five_gemm", plan, {"a": a, "b": b, "c": c}, gemm, arch.name)
-    dispatch.launch(
-        f"{kernels}five_mix", mix, {"z": z, "xn": xn, "x": x}, (tokens, mix.workgroups(tokens)), arch.name
-    )
+    dispatch.launch(f"{kernels}five_mix", mix, {"z": z, "xn": xn, "x": x}, (tokens, mix.workgroups(tokens)), arch.name)
     return {"r2": r2, "rrms": rrms, "xn": xn, "packed": packed, "h": h, "z": z, "x": x}

@@ -27,9 +27,7 @@ _K1 = (
     f"{_PENDING}, Tensor w_dn_merged, SymInt lowrank, int hc_count, float eps, bool fold_w, SymInt? gemm_pad, "
     "int split_k, int? stages, int? tile_rows, bool use_tuned"
 )
-_K2 = (
-    "Tensor lora, Tensor r2, Tensor rrms, Tensor norm_weight, Tensor w_up, int hc_count, int? block_m, bool use_tuned"
-)
+_K2 = "Tensor lora, Tensor r2, Tensor rrms, Tensor norm_weight, Tensor w_up, int hc_count, int? block_m, bool use_tuned"
 _SCHEMAS = {
     "combine": f"({_PENDING}, int hc_count, float eps) -> Tensor",
     "combine_into": f"({_PENDING}, int hc_count, float eps, *, Tensor(a!) out) -> ()",

@@ -55,9 +55,7 @@ def _two_stage(
         norm_f32, norm_full = norm_weight.dtype is torch.float32, norm_weight.shape[0] == width
         live = rank if w_inject is None else rank + hc_count
         try:
-            first = choose.k1(
-                tokens, hc_count, hs, n_pad, live, arch.name, cus, fold_w, combine, norm_f32, norm_full
-            )
+            first = choose.k1(tokens, hc_count, hs, n_pad, live, arch.name, cus, fold_w, combine, norm_f32, norm_full)
         except choose.NoPlanError as error:
             raise choose.by_argument(error.problem, "w_down_merged", n_pad).exception() from error
         second = choose.k2(tokens, hc_count, hs, rank, arch.name, cus, n_pad, norm_f32, norm_full)
@@ -67,9 +65,7 @@ def _two_stage(
     if tokens > 0:
         weight = _merged_weight(w_down, w_inject, norm_weight, hc_count, w_down_merged, fold_w)
         rrms = residual.new_empty((tokens, hc_count), dtype=torch.float32)
-        call = k1.K1Call(
-            residual, block_output, injection, norm_weight, weight, r2, rrms, packed, eps, arch.name
-        )
+        call = k1.K1Call(residual, block_output, injection, norm_weight, weight, r2, rrms, packed, eps, arch.name)
         k1.run(call, first)
         k2.run(packed.narrow(1, 0, rank), r2, rrms, norm_weight, w_up, x, second, arch.name)
     return r2, x, packed

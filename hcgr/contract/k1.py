@@ -26,9 +26,7 @@ from hcgr.plan import choose
 from hcgr.requirements import Problem
 
 
-def _outputs(
-    residual: torch.Tensor, weight: torch.Tensor, hc: int
-) -> dict[str, tuple[int, str, torch.dtype]]:
+def _outputs(residual: torch.Tensor, weight: torch.Tensor, hc: int) -> dict[str, tuple[int, str, torch.dtype]]:
     """Columns, shape in symbols and dtype of each output buffer."""
     return {
         "r2_out": (residual.shape[1], "[M, HC*HS]", torch.bfloat16),

@@ -100,9 +100,7 @@ def k2_problems(
     def output() -> Iterator[Problem]:
         if block_input is not None:
             shape = (r2.shape[0], r2.shape[1] // hc_count)
-            yield from output_problems(
-                "block_input", block_input, shape, "[M, HS]", torch.bfloat16, inputs, addresses
-            )
+            yield from output_problems("block_input", block_input, shape, "[M, HS]", torch.bfloat16, inputs, addresses)
 
     yield from in_groups(
         arguments,

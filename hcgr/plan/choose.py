@@ -256,9 +256,7 @@ def k1(
     if is_skinny(tokens, folded, request):
         return plan_skinny(tokens, hc, hs, n_pad, live, cus, arch_entry, combine=combine)
     padded = tokens if rows is None else rows
-    shape = _Shape(
-        tokens, padded, hc, hs, n_pad, live, arch_entry, cus, folded, combine, norm_f32, norm_full
-    )
+    shape = _Shape(tokens, padded, hc, hs, n_pad, live, arch_entry, cus, folded, combine, norm_f32, norm_full)
     if not request.explicit:
         return (_tuned_k1(shape) if request.use_tuned else None) or _heuristic(shape)
     if request.split_k == 1 or (request.split_k == "auto" and request.stages is not None):

@@ -57,8 +57,7 @@ def k2(
     plan: K2Plan | None = None
     if block_m is not None:
         plans = [
-            replace(base, block_rows=block_m, column_waves=c, stream_waves=s, passes=p)
-            for c, s, p in k2_shapes(hc, hs)
+            replace(base, block_rows=block_m, column_waves=c, stream_waves=s, passes=p) for c, s, p in k2_shapes(hc, hs)
         ]
         sound = [plan for plan in plans if not any(plan.problems(arch_entry))]
         if not sound:

@@ -102,9 +102,7 @@ SHAPES = [
         ("residual", "bfloat16", "float16"),
     ),
     Row("residual untileable", on("residual", lambda t: t[:, :-8]), ValueError, ("residual", "512", "2040")),
-    Row(
-        "residual empty width", on("residual", lambda t: t[:, :0]), ValueError, ("residual", "512", "width 0")
-    ),
+    Row("residual empty width", on("residual", lambda t: t[:, :0]), ValueError, ("residual", "512", "width 0")),
     Row("residual of other HC", replace(hc_count=8), ValueError, ("residual", "512", "hc_count=8")),
     Row(
         "y dtype",
@@ -129,9 +127,7 @@ SHAPES = [
         ("injection", "[M, HC]", "[3, 2]"),
     ),
     Row("injection rank", on("injection", lambda t: t[:, :, None]), ValueError, ("injection", "[3, 4]")),
-    Row(
-        "norm dtype", on("norm_weight", lambda t: t.half()), ValueError, ("norm_weight", "float32", "float16")
-    ),
+    Row("norm dtype", on("norm_weight", lambda t: t.half()), ValueError, ("norm_weight", "float32", "float16")),
     Row(
         "norm length",
         on("norm_weight", lambda t: t[:8]),
@@ -252,9 +248,7 @@ def poison(call: dict[str, Any]) -> None:
     buffer = call.get("out")
     if buffer is not None and buffer.device.type == "cpu":
         storages = [
-            t.untyped_storage().data_ptr()
-            for n, t in call.items()
-            if isinstance(t, torch.Tensor) and n != "out"
+            t.untyped_storage().data_ptr() for n, t in call.items() if isinstance(t, torch.Tensor) and n != "out"
         ]
         if buffer.untyped_storage().data_ptr() not in storages:
             buffer.untyped_storage().fill_(0xA5)

@@ -256,9 +256,7 @@ def test_the_legal_calls_launch(name: str, no_launch: NoLaunch) -> None:
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_an_unknown_arch_stops_the_call(
-    name: str, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_arch_stops_the_call(name: str, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hcgr.arch.configured", lambda: "gfx90a")
     entry, make = LEGAL[name]
     with pytest.raises(NotImplementedError) as caught:
@@ -269,9 +267,7 @@ def test_an_unknown_arch_stops_the_call(
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_cpu_tensors_without_the_emulator(
-    name: str, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpu_tensors_without_the_emulator(name: str, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLYDSL_COMPILE_BACKEND")
     entry, make = LEGAL[name]
     with pytest.raises(NotImplementedError, match="FLYDSL_COMPILE_BACKEND=emulator"):
@@ -371,9 +367,7 @@ def test_n_pad_8_is_for_the_skinny_path(no_launch: NoLaunch) -> None:
 
 
 @pytest.mark.parametrize(("arch", "n_pad"), [("gfx942", 2048), ("gfx950", 4096)])
-def test_n_pad_that_no_tile_fits(
-    arch: str, n_pad: int, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_n_pad_that_no_tile_fits(arch: str, n_pad: int, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hcgr.arch.configured", lambda: arch)
     call = calls.k1(buffers=False) | {"w_dn_merged": calls.ones(n_pad, K), "lowrank": n_pad - 4}
     with pytest.raises(ValueError, match=f"w_dn_merged must be of fewer rows.* on {arch}.*{n_pad} rows"):

@@ -1,4 +1,4 @@
-"""Device functions that are really called: a stack in scratch memory, saved registers, calls from divergent loops."""
+"""Device functions that are really called: a stack in scratch memory, saved registers, barriers in a callee, while loops."""
 
 import torch
 import triton
@@ -11,25 +11,11 @@ from .driver import Device
 
 @triton.jit(noinline=True)
 def collatz_step(value):
-    return tl.where(value % 2 == 0, value // 2, value * 3 + 1)
-
-
-@triton.jit(noinline=True)
-def polynomial(a, b):
-    return a * a * 3 - b * 2 + 1
-
-
-@triton.jit(noinline=True)
-def twice(a, b):
-    return polynomial(a, b) + polynomial(b, a)
-
-
-@triton.jit
-def calls_kernel(x, y, out, n, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    a = tl.load(x + i, mask=i < n, other=0)
-    b = tl.load(y + i, mask=i < n, other=0)
-    tl.store(out + i, twice(a, b) - a, mask=i < n)
+    if value % 2 == 0:
+        value = value // 2
+    else:
+        value = value * 3 + 1
+    return value
 
 
 @triton.jit
@@ -42,6 +28,30 @@ def collatz_kernel(start, steps):
     tl.store(steps + tl.program_id(0), count)
 
 
+@triton.jit(noinline=True)
+def row_sum(x, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    return tl.sum(tl.load(x + i, mask=i < n, other=0), 0)
+
+
+@triton.jit(noinline=True)
+def scale_row(x, out, n, factor, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * factor + row_sum(x, n, B), mask=i < n)
+
+
+@triton.jit
+def calls_kernel(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    kept = tl.load(x + i, mask=i < n, other=0)
+    for row in range(tl.num_programs(0)):
+        if row % 2 == tl.program_id(0) % 2:
+            scale_row(x + row * n, out + (tl.program_id(0) * tl.num_programs(0) + row) * n, n, row + 2, B)
+    tl.debug_barrier()
+    at = out + (tl.program_id(0) * tl.num_programs(0) + tl.program_id(0)) * n + i
+    tl.store(at, tl.load(at, mask=i < n) + kept, mask=i < n)
+
+
 def _collatz(value: int) -> int:
     count = 0
     while value != 1:
@@ -51,11 +61,16 @@ def _collatz(value: int) -> int:
 
 
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
-    n = 900
-    x, y = (compare.small_integers(generator, (n,), -1000, 1000).int() for _ in range(2))
-    out = compare.poisoned((n,), torch.int32)
-    device.launch(calls_kernel, (1,), x=x, y=y, out=out, n=n, B=1024)
-    want = (x * x * 3 - y * 2 + 1) + (y * y * 3 - x * 2 + 1) - x
+    rows, n = 4, 700
+    x = compare.small_integers(generator, (rows, n), -1000, 1000).int()
+    out = torch.zeros(rows, rows, n, dtype=torch.int32)
+    compiled = device.launch(calls_kernel, (rows,), x=x, out=out, n=n, B=1024)
+    assert "s_swappc_b64" in compiled.asm["amdgcn"], "the compiler inlined every call: this program tests calls"
+    want = torch.zeros_like(out)
+    for group in range(rows):
+        for row in range(group % 2, rows, 2):
+            want[group, row] = x[row] * (row + 2) + x[row].sum()
+        want[group, group] += x[0]
     cases = [compare.exact("nested calls", out, want)]
     start = torch.arange(1, 21, dtype=torch.int32)
     steps = compare.poisoned((20,), torch.int32)

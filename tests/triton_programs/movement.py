@@ -146,8 +146,8 @@ def _shapes(generator: torch.Generator, device: Device) -> list[compare.Case]:
         a, b = x[:256], x[256:]
         cases.append(compare.exact(f"interleave {dtype}", woven, torch.stack([a, b], 1).reshape(-1)))
         cases.append(compare.exact(f"split, flip {dtype}", mixed, b + a.flip(0)))
-    x = _random(generator, (8, 16, 32), torch.int16)
-    out = compare.poisoned((32, 8, 16), torch.int16)
+    x = _random(generator, (8, 16, 32), torch.bfloat16)
+    out = compare.poisoned((32, 8, 16), torch.bfloat16)
     device.launch(permute_kernel, (1,), x=x, out=out, A=8, B=16, C=32)
     cases.append(compare.exact("permute", out, x.permute(2, 0, 1).contiguous()))
     x = _random(generator, (50, 100), torch.float32)

@@ -32,6 +32,7 @@ FINDING = {
     "argument": "out",
     "index": [4, 0],
     "occurrences": 2,
+    "via": None,
 }
 
 ASM = """\t.text

@@ -65,5 +65,5 @@ def test_observers_see_everything_in_order() -> None:
         (Space.LDS, Kind.STORE, CacheBits(), 4),
         (Space.GLOBAL, Kind.STORE, CacheBits(nt=True), 4),
     ]
-    # two stores; the atomic adds 0, which is no progress for a chunk that polls
-    assert chunk.w.port.changes == 1  # the LDS store is nobody else's business
+    # one global store; the atomic adds 0 and the LDS store is nobody else's business: no progress for one that polls
+    assert chunk.w.port.changes == 1

@@ -8,9 +8,9 @@ resolution"):
   order, so no wait is needed (that is why LLVM's workgroup release has lgkmcnt only). *Inferred* from that.
 * Global memory, other workgroups: the earlier one was waited for with vmcnt, by its own wave, before the wave (or after
   a barrier another wave of the workgroup) did an atomic, or a store with scope bits, whose value the later wave has
-  read and waited for. A write must also have been available: written with sc1, by an atomic, or before a waited buffer_wbl2
-  sc1. And a plain load of it must come after a buffer_inv sc1, of its own wave or, with a barrier between, of its
-  workgroup (one CU, one L1).
+  read and waited for. A write must also have been available: written with sc1, by an atomic, or before a waited
+  buffer_wbl2 sc1. And a plain load of it must come after a buffer_inv sc1, of its own wave or, with a barrier between,
+  of its workgroup (one CU, one L1).
 
 Waiting for N of vmcnt retires all but the N youngest; of lgkmcnt the same for LDS operations, and scalar loads at 0.
 """

@@ -15,8 +15,8 @@ from .waves import BindContext, Waves
 
 Fetch = Callable[[Waves], Any]
 Store = Callable[[Waves, Any], None]
-_SIGN = {16: U16(0x8000), 32: U32(0x80000000), 64: U64(1 << 63)}
-_UINT: dict[int, type] = {16: U16, 32: U32, 64: U64}
+_SIGN: dict[int, Any] = {16: U16(0x8000), 32: U32(0x80000000), 64: U64(1 << 63)}
+_UINT: dict[int, Any] = {16: U16, 32: U32, 64: U64}
 
 
 def wrong_width(inst: Instruction, operand: Operand, kind: ValueType) -> AsmError:
