@@ -1,4 +1,4 @@
-"""Data movement: transposes through LDS, gathers and scatters, joins and splits, block pointers, cache modifiers."""
+"""Data movement: transposes through LDS, gathers and scatters, joins and splits, tensor descriptors, cache modifiers."""
 
 import torch
 import triton
@@ -61,13 +61,12 @@ def permute_kernel(x, out, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
 
 
 @triton.jit
-def block_copy_kernel(x, out, m, n, BM: tl.constexpr, BN: tl.constexpr):
-    source = tl.make_block_ptr(x, (m, n), (n, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
-    target = tl.make_block_ptr(out, (m, n), (n, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
-    for _ in range(0, n, BN):
-        tl.store(target, tl.load(source, boundary_check=(0, 1)), boundary_check=(0, 1))
-        source = tl.advance(source, (0, BN))
-        target = tl.advance(target, (0, BN))
+def descriptor_copy_kernel(x, out, m, n, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    target = tl.make_tensor_descriptor(out, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    row = tl.program_id(0) * BM
+    for column in range(0, n, BN):
+        target.store([row, column], source.load([row, column]))
 
 
 @triton.jit
@@ -152,8 +151,8 @@ def _shapes(generator: torch.Generator, device: Device) -> list[compare.Case]:
     cases.append(compare.exact("permute", out, x.permute(2, 0, 1).contiguous()))
     x = _random(generator, (50, 100), torch.float32)
     out = compare.poisoned((50, 100), torch.float32)
-    device.launch(block_copy_kernel, (4,), x=x, out=out, m=50, n=100, BM=16, BN=32)
-    cases.append(compare.exact("block pointers", out, x))
+    device.launch(descriptor_copy_kernel, (4,), x=x, out=out, m=50, n=100, BM=16, BN=32)
+    cases.append(compare.exact("tensor descriptors", out, x))
     for load, store in ((".ca", ".wb"), (".cv", ".wt"), (".cg", ".cs")):
         x = torch.randn(900, generator=generator)
         out = compare.poisoned((900,), torch.float32)

@@ -33,7 +33,7 @@ def test_only_residual_streams_count_by_workgroup() -> None:
         "lines_written": 4,
         "lines_written_by_workgroups": 5,
     }
-    counts = {"arguments": {name: numbers for name in ("rows", "w_up", "kernarg")}}
+    counts = {"arguments": dict.fromkeys(("rows", "w_up", "kernarg"), numbers)}
     lines = traffic.launch_lines(counts, {"rows": "r2", "w_up": "w_up"})
     assert lines == {"r2": {"read": 30, "written": 5}, "w_up": {"read": 10, "written": 4}}
     assert traffic.moved_bytes(lines) == 128 * (30 + 5 + 10 + 4)

@@ -47,14 +47,12 @@ SHAPES: dict[str, tuple[Shape, str, str]] = {
 }
 #: Shapes that are run with every other axis value; the others vary rows, fold and values.
 VARIED_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "s48"))
-#: Shapes that large row counts go with.
-LONG_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "p384", "s48"))
 #: Shapes whose rows cost the most to emulate.
 WIDE_SHAPES = frozenset(SHAPES[name][0] for name in ("hs8192", "hs40960"))
 #: Row counts that every shape is run with; tile edges beside them are for :data:`VARIED_SHAPES`.
 COMMON_ROWS = (0, 1, 2, 3, 8, 16, 17, 33, 64)
-#: Large row counts that the second production n_pad is run with.
-P384_ROWS = (512, 8192, 16399, 65536)
+#: Large row counts of the production shapes; the small shape is run with all of them.
+PRODUCTION_ROWS = {PRODUCTION: (512, 2048, 8193, 65536), SHAPES["p384"][0]: (512, 8192, 16399)}
 
 
 def shapes(*labels: str) -> Axis:
@@ -119,8 +117,7 @@ def _rows_with_shape(m: Any, shape: Shape) -> bool:
     if shape in WIDE_SHAPES:
         return not callable(m) and m in (0, 1, 3, 16, 17)
     if is_long(m):
-        rare = callable(m) or m not in P384_ROWS
-        return shape == SMALL or (not callable(m) and shape in LONG_SHAPES and not (rare and shape != PRODUCTION))
+        return shape == SMALL or (not callable(m) and m in PRODUCTION_ROWS.get(shape, ()))
     return m in COMMON_ROWS or shape in VARIED_SHAPES
 
 

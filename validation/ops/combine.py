@@ -19,6 +19,7 @@ from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroup
 from validation.ops import combine_contract
+from validation.ops.chosen import contiguous_spans
 from validation.ops.common import comparison_of, fill, poisoned_allocations, simple_check
 
 #: Elements of r2 that a case may have before only chosen workgroups run: a second or so of emulation.
@@ -165,17 +166,6 @@ def choose_rows(
 
 def _random_rows(m: int, generator: torch.Generator) -> list[int]:
     return [int(x) for x in torch.randint(0, m, (64,), generator=generator)]
-
-
-def contiguous_spans(rows: Sequence[int]) -> list[slice]:
-    """``rows`` (ascending) as slices."""
-    spans: list[slice] = []
-    for row in rows:
-        if spans and spans[-1].stop == row:
-            spans[-1] = slice(spans[-1].start, row + 1)
-        else:
-            spans.append(slice(row, row + 1))
-    return spans
 
 
 def check_form(inputs: Inputs, r2: Any) -> JsonDict:

@@ -40,7 +40,6 @@ _K1_M = Axis(
         AxisValue("m224", 224, "production", "seven 32-row tiles"),
         AxisValue("m512", 512, "production"),
         AxisValue("m4096", 4096, "production"),
-        AxisValue("m8192", 8192, "production"),
         AxisValue("m8193", 8193, "tile boundary", "one row in the last tile, by gemm_pad"),
         AxisValue("m65536", 65536, "production"),
         AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "bytes of r2 pass 2^32, by gemm_pad"),

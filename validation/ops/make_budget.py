@@ -1,7 +1,8 @@
 """Writes the committed budget table from what the kernels cost now: ``python -m validation.ops.make_budget``.
 
-Every row must meet the cost stage's own limits; otherwise nothing is written and the exit code is 1. A row that
-costs more than before is printed, so that a reviewer sees what a change gives up.
+Every row must meet the cost stage's limits on what the table holds; otherwise nothing is written and the exit code
+is 1. Spills and LDS are not in the table: the cost stage fails on them whatever it says, here they are printed. So is
+every row that costs more than before, for a reviewer to see what a change gives up.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from validation.stages import STAGES, Request, cost
 
 TARGET = Path(__file__).with_name("budget.json")
 DEVICE = "validation.devices.emulator"
+#: Checks of the cost stage that are about something else than the table's own figures.
+ELSEWHERE = ("budget", "registers", "lds")
 
 
 def measured(arch: str, jobs: int) -> list[tuple[JsonDict, list[JsonDict]]]:
@@ -94,11 +97,11 @@ def main(argv: list[str] | None = None) -> int:
     for arch in devices.ARCHES:
         for row, checks in measured(arch, options.jobs):
             rows.append(budget_row(row))
-            broken += [
-                f"{arch} {row['case']}: {check['output']}: {check['message']}"
-                for check in checks
-                if not check["passed"] and check["output"] != "budget"
-            ]
+            failed = [check for check in checks if not check["passed"]]
+            said = {check["output"]: f"{arch} {row['case']}: {check['output']}: {check['message']}" for check in failed}
+            broken += [line for output, line in said.items() if output not in ELSEWHERE]
+            for output in set(said) & set(ELSEWHERE) - {"budget"}:
+                print(f"the cost stage will fail: {said[output]}", file=sys.stderr)
     if broken:
         print(f"not written, limits of {COMMAND}'s cost stage are broken:", *broken, sep="\n  ", file=sys.stderr)
         return 1

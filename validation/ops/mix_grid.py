@@ -46,7 +46,6 @@ _PREFILL = (
     AxisValue("m512", 512, "production"),
     AxisValue("m2048", 2048, "production"),
     AxisValue("m4096", 4096, "production"),
-    AxisValue("m4097", 4097, "tile boundary", "the last tile holds one row"),
     AxisValue("m8192", 8192, "production", "prefill"),
     AxisValue("m8193", 8193, "tile boundary", "the last tile holds one row"),
     AxisValue("m16399", 16399, "odd", "the last tile is ragged"),
@@ -67,9 +66,7 @@ _MIX_ROWS = (
     "m65",
     "m129",
     "m512",
-    "m4096",
-    "m8192",
-    "m65536",
+    "m8193",
     "m4g",
 )
 _MIX_M = Axis("m", tuple(v for v in _M.values if v.label in _MIX_ROWS))
@@ -184,7 +181,7 @@ MIX_GRID = Grid(
     rules=_RULES,
     anchors=(
         Anchor({"m": "m1", "weight": "final"}, "the final mixer at decode"),
-        Anchor({"m": "m8192", "weight": "final"}, "the final mixer at prefill"),
+        Anchor({"m": "m8193", "weight": "final"}, "the final mixer at prefill"),
         Anchor({"m": "m17", "layers": "three", "shape": "s48"}, "mix, then two layers of combine_and_mix"),
     ),
 )

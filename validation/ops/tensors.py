@@ -101,7 +101,7 @@ def merged_rows(shape: Shape, inject: bool, merged: bool) -> int:
 def activations(count: int, shape: Shape, values: str, seed: int) -> Rows:
     """``count`` rows of residual, block_output and injection, of one of the kinds of :mod:`oracle.inputs`."""
     rng = exact.generator(seed)
-    draw = inputs.KINDS[values]
+    draw = inputs.KINDS[values if count else "normal"]
     residual = draw((count, shape.width), rng).to(BF16)
     block_output = draw((count, shape.hs), rng).to(BF16)
     injection = (torch.randn((count, shape.hc), generator=rng) * shape.hc).to(BF16)
