@@ -129,9 +129,7 @@ def test_order_does_not_matter_for_wide_exponents(arch: str) -> None:
     a[0, :, 0], a[0, :, 1], a[0, :, 2] = 2.0**60, -(2.0**60), 1.0
     b = np.zeros((1, 16, 16))
     b[0, :, :3] = 1.0
-    v = dict(enumerate(_place(a, "bf16", arch))) | {
-        8 + r: row for r, row in enumerate(_place(b, "bf16", arch))
-    }
+    v = dict(enumerate(_place(a, "bf16", arch))) | {8 + r: row for r, row in enumerate(_place(b, "bf16", arch))}
     state = run("v_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[8:9], 0", arch=arch, v=v)
     assert (state.v[16:20].view(np.float32) == 1.0).all()
 
@@ -154,8 +152,6 @@ def test_block_broadcast(arch: str) -> None:
     """cbsz:4 abid:n makes all 16 blocks use block n of A."""
     a = np.arange(16).reshape(16, 1, 1) * np.ones((16, 4, 4))
     b = np.ones((16, 4, 4))
-    v = dict(enumerate(_place(a, "f16", arch))) | {
-        8 + r: row for r, row in enumerate(_place(b, "f16", arch))
-    }
+    v = dict(enumerate(_place(a, "f16", arch))) | {8 + r: row for r, row in enumerate(_place(b, "f16", arch))}
     state = run("v_mfma_f32_4x4x4_16b_f16 v[16:19], v[0:1], v[8:9], 0 cbsz:4 abid:5", arch=arch, v=v)
     assert (state.v[16:20].view(np.float32) == 20.0).all()

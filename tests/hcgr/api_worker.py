@@ -171,7 +171,7 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
     case = {**DEFAULTS, **case}
     kernels: list[str] = []
     with (
-        emulate(checks=("memcheck", "initcheck")) as session,
+        emulate(checks=("memcheck", "initcheck", "waits")) as session,
         dispatch.observe(lambda launch: kernels.append(launch.kernel.rpartition(".")[2])),
     ):
         compared = ENTRIES[case["entry"]](case, inputs_of(case))

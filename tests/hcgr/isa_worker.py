@@ -59,9 +59,7 @@ def compile_plan(arch: str, hc: int, hs: int, rows: int) -> dict[str, Any]:
 
 def main() -> None:
     arch = sys.argv[1]
-    os.environ.update(
-        ARCH=arch, FLYDSL_GPU_ARCH=arch, FLYDSL_COMPILE_BACKEND="isa", FLYDSL_RUNTIME_ENABLE_CACHE="0"
-    )
+    os.environ.update(ARCH=arch, FLYDSL_GPU_ARCH=arch, FLYDSL_COMPILE_BACKEND="isa", FLYDSL_RUNTIME_ENABLE_CACHE="0")
     register_isa_backend()
     json.dump([compile_plan(arch, *plan) for plan in json.load(sys.stdin)], sys.stdout)
 

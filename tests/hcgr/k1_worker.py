@@ -152,7 +152,7 @@ def run_case(case: dict[str, Any], arch: str) -> dict[str, Any]:
     for buffer in work.values() if not before else ():
         guards.poison(buffer)
     # A reduce workgroup covers rows in front, whose partials nobody wrote.
-    checks = ("memcheck", "counts", *case.get("checks", ()), *(() if before else ("initcheck",)))
+    checks = ("memcheck", "counts", "waits", *case.get("checks", ()), *(() if before else ("initcheck",)))
     first = {
         "k1_combine_norm": before,
         "k1_reduce": before * (n_pad // 8) // 256,

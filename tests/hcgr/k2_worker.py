@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-CHECKS = ("memcheck", "initcheck", "counts")
+CHECKS = ("memcheck", "initcheck", "counts", "waits")
 
 
 def _inputs(case: dict[str, Any], exact: bool) -> dict[str, Any]:

@@ -23,9 +23,7 @@ def at(address: int, shape: tuple[int, int], row_stride: int) -> torch.Tensor:
     return flat.as_strided(shape, (row_stride, 1))
 
 
-def combine_reference(
-    residual: torch.Tensor, y: torch.Tensor, injection: torch.Tensor, hc: int
-) -> torch.Tensor:
+def combine_reference(residual: torch.Tensor, y: torch.Tensor, injection: torch.Tensor, hc: int) -> torch.Tensor:
     """COMBINE in float64, rounded once to bf16."""
     m, k = residual.shape
     iw = 2 * torch.sigmoid(injection.double() / hc)
@@ -60,9 +58,7 @@ class StandIn:
 
         def handle(*arguments: Any) -> None:
             self.calls.append(arguments)
-            residual, y, injection, r2, tokens, residual_stride, y_stride, injection_stride, workgroups, _ = (
-                arguments
-            )
+            residual, y, injection, r2, tokens, residual_stride, y_stride, injection_stride, workgroups, _ = arguments
             width = plan.hc * plan.hs
             assert workgroups == -(-tokens // plan.rows) * plan.column_tiles
             at(r2, (tokens, width), width)[:] = combine_reference(

@@ -66,9 +66,7 @@ def test_peak_rates_agree_with_the_data_sheets() -> None:
     assert peaks["MI308X"] is None
 
 
-@pytest.mark.parametrize(
-    ("vgprs", "waves"), [(1, 8), (64, 8), (65, 7), (128, 4), (129, 3), (256, 2), (512, 1)]
-)
+@pytest.mark.parametrize(("vgprs", "waves"), [(1, 8), (64, 8), (65, 7), (128, 4), (129, 3), (256, 2), (512, 1)])
 def test_waves_per_simd(vgprs: int, waves: int) -> None:
     assert arch.GFX942.waves_per_simd(vgprs) == waves
 

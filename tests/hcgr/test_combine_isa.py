@@ -56,9 +56,7 @@ def test_no_spill_no_scratch_no_lds_and_full_occupancy(arch: str, plan: CombineP
 
 @every_build
 def test_every_stream_access_is_sixteen_bytes_and_made_once(arch: str, plan: CombinePlan) -> None:
-    memory = [
-        line for line in build(arch)[plan]["instructions"] if re.match(r"(global|buffer|flat|scratch)_", line)
-    ]
+    memory = [line for line in build(arch)[plan]["instructions"] if re.match(r"(global|buffer|flat|scratch)_", line)]
     vectors = Counter(line.split()[0] for line in memory if re.search(r"\bnt\b", line))
     assert vectors == {
         "global_load_dwordx4": plan.rows * (plan.hc + 1),
@@ -92,10 +90,7 @@ def test_arithmetic_per_element(arch: str, plan: CombinePlan) -> None:
         assert 2 * count["v_cvt_pk_bf16_f32"] == elements
     else:
         assert (
-            count["v_bfe_u32"]
-            == count["v_add3_u32"]
-            == count["v_cmp_u_f32_e32"] + count["v_cmp_u_f32_e64"]
-            == elements
+            count["v_bfe_u32"] == count["v_add3_u32"] == count["v_cmp_u_f32_e32"] + count["v_cmp_u_f32_e64"] == elements
         )
 
 

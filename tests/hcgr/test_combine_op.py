@@ -43,9 +43,7 @@ def test_each_row_stride_is_honoured_for_itself(standin: StandIn) -> None:
     block_output = torch.zeros(5, 512 + 24, dtype=BF16)[:, :512].copy_(inputs["block_output"])
     packed = torch.zeros(5, 336, dtype=BF16)
     packed[:, 320:324] = inputs["injection"]
-    r2 = hcgr.flydsl_gr_two_stage_combine(
-        residual, block_output, packed[:, 320:324], inputs["norm_weight"], 4
-    )
+    r2 = hcgr.flydsl_gr_two_stage_combine(residual, block_output, packed[:, 320:324], inputs["norm_weight"], 4)
     assert torch.equal(r2, expected({**inputs, "hc_count": 4}))
     assert standin.calls[0][5:8] == (2056, 536, 336)
 
@@ -126,9 +124,7 @@ def test_opcheck(m: int, standin: StandIn) -> None:
 
 
 def test_compiled_graph_with_a_symbolic_token_count(standin: StandIn) -> None:
-    def step(
-        residual: torch.Tensor, y: torch.Tensor, injection: torch.Tensor, norm: torch.Tensor
-    ) -> torch.Tensor:
+    def step(residual: torch.Tensor, y: torch.Tensor, injection: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
         return hcgr.flydsl_gr_two_stage_combine(residual, y, injection, norm, 4) + 1
 
     compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")

@@ -1,4 +1,4 @@
-"""Conversions among f16, bf16, f32, f64 and integers (CDNA3 ISA, ``V_CVT_*``); small floats stand in ``small_float``."""
+"""Conversions among f16, bf16, f32, f64 and integers (CDNA3 ISA, ``V_CVT_*``); small floats are in ``small_float``."""
 
 from __future__ import annotations
 

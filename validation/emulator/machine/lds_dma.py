@@ -34,7 +34,15 @@ def bind_lds_load(inst: Instruction, form: DataFormat, ctx: BindContext, locate:
         address = (w.sget(M0) & m0_mask).astype(np.int64)[:, None] + lanes
         # M0 holds a dword address: wider forms write dwords (Triton pads fp8 rows by 8 bytes under 16-byte loads)
         target = Access(
-            Space.LDS, Kind.STORE, address, w.em, size, inst, cache, everywhere=w.full, strict=True,
+            Space.LDS,
+            Kind.STORE,
+            address,
+            w.em,
+            size,
+            inst,
+            cache,
+            everywhere=w.full,
+            strict=True,
             alignment=min(size, 4),
         )
         return Request([*locate(w, Kind.LOAD, form.nbytes), Piece(0, target)], [])

@@ -110,7 +110,7 @@ class Waves:
         self._em_bits_of = None
 
     def em_bits(self) -> NDArray[np.uint32]:
-        """The exec mask as all-ones or zero words [n, 64]: ``np.copyto(where=)`` is ten times slower on patchy masks."""
+        """The exec mask as all-ones or zero words [n, 64]: ``np.copyto(where=)`` is ten times slower on patchy ones."""
         if self._em_bits_of is not self.em:
             self._em_bits_of = self.em
             self._em_bits = np.negative(self.em.view(np.int8), dtype=np.int32, casting="unsafe").view(np.uint32)
