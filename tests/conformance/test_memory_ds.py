@@ -178,11 +178,18 @@ def test_append_and_consume_count_active_lanes(name: str, sign: int) -> None:
     assert state.lds.tobytes()[:16] == lds
 
 
+@pytest.mark.parametrize("line", ["ds_read_b64 v[2:3], v1", "ds_read_b128 v[2:5], v1", "ds_write_b128 v1, v[2:5]"])
+def test_wide_access_needs_dwords_only(line: str) -> None:
+    """Unaligned access mode, in which amdhsa runs: compilers rely on it."""
+    state = run(line, lds=LDS, v={1: [32 * lane + 4 for lane in range(64)]})
+    assert not state.findings
+
+
 @pytest.mark.parametrize(
     ("line", "multiple"),
     [
-        ("ds_read_b64 v[2:3], v1", 8),
-        ("ds_read_b128 v[2:5], v1", 16),
+        ("ds_read_b64 v[2:3], v1", 4),
+        ("ds_read_b128 v[2:5], v1", 4),
         ("ds_write_b96 v1, v[2:4]", 4),
         ("ds_read_b32 v2, v1", 4),
     ],

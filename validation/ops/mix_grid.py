@@ -106,6 +106,11 @@ _RULES = (
     Rule(("m", "layers"), lambda m, layers: layers == 1 or (not is_long(m) and 0 < m <= 33), "chains are short"),
     Rule(("weight", "layers"), lambda weight, layers: weight != "final" or layers == 1, "a chain needs inject rows"),
     Rule(
+        ("weight", "values"),
+        lambda weight, values: weight != "unmerged" or values != "exact",
+        "an exact weight is folded already: folding it in the call would round",
+    ),
+    Rule(
         ("weight", "plan"),
         lambda weight, plan: weight == "merged" or plan in ("heuristic", "shipped"),
         "a forced plan is for the merged weight",

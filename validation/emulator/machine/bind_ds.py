@@ -37,7 +37,10 @@ AddressOf = Callable[[Waves], NDArray[np.uint32]]
 
 
 def lds_access(w: Waves, kind: Kind, address: NDArray[Any], nbytes: int, inst: Instruction) -> Access:
-    return Access(Space.LDS, kind, address, w.em, nbytes, inst, everywhere=w.full, strict=True)
+    # amdhsa runs in unaligned access mode: wide reads and writes need dwords only, and compilers rely on it (LLVM
+    # AMDGPUUsage, "unaligned-access-mode"; Triton pads fp8 rows by 8 bytes); an atomic needs its own width
+    alignment = 0 if kind is Kind.ATOMIC else min(nbytes, 4)
+    return Access(Space.LDS, kind, address, w.em, nbytes, inst, everywhere=w.full, strict=True, alignment=alignment)
 
 
 def _offset(inst: Instruction, name: str, limit: int) -> int:

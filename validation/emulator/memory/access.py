@@ -48,8 +48,7 @@ class Access:
     ``mask``: bool, same shape: lanes that take part (EXEC applied, descriptor-clamped lanes removed).
     ``everywhere``: known to hold for every lane, so that nobody needs to look at ``mask``.
     ``nbytes``: bytes a lane. ``clamped``: lanes that a buffer descriptor dropped, or None.
-    ``strict``: natural alignment is expected (LDS, atomics; of the dwords for 12 bytes); global loads and stores take
-    any address. LDS under ROCm executes misaligned accesses too, but compilers emit none when they know better.
+    ``strict``: alignment is expected (LDS: of dwords; atomics: natural); global loads and stores take any address.
     """
 
     space: Space
