@@ -1,7 +1,7 @@
 """Triton programs of many kinds, compiled for a GPU that is not there and run in the emulator.
 
-Each module holds ordinary Triton kernels and ``run(generator, device) -> list[Case]``, which builds CPU tensors, launches
-the kernels on the device of `driver` and judges the results against PyTorch.
+Each module holds ordinary Triton kernels and ``run(generator, device) -> list[Case]``, which builds CPU tensors,
+launches the kernels on the device of `driver` and judges the results against PyTorch.
 """
 
 PROGRAMS: tuple[str, ...] = (

@@ -55,13 +55,24 @@ def ticket_kernel(counter, tickets):
 
 
 PLAN = (
-    ("add", torch.int32, "relaxed", "gpu"), ("add", torch.int64, "acq_rel", "cta"), ("add", torch.float32, "acquire", "sys"),
-    ("add", torch.float64, "release", "gpu"), ("add", torch.float16, "relaxed", "gpu"),
-    ("add", torch.bfloat16, "relaxed", "gpu"), ("max", torch.int32, "relaxed", "sys"), ("max", torch.uint32, "relaxed", "gpu"),
-    ("max", torch.float32, "relaxed", "gpu"), ("min", torch.int64, "acq_rel", "gpu"), ("min", torch.float64, "relaxed", "gpu"),
-    ("and", torch.int32, "relaxed", "gpu"), ("or", torch.uint64, "relaxed", "gpu"), ("xor", torch.int64, "relaxed", "gpu"),
-    ("xchg", torch.int32, "acq_rel", "sys"), ("xchg", torch.float64, "relaxed", "gpu"),
-)  # fmt: skip
+    ("add", torch.int32, "relaxed", "gpu"),
+    ("add", torch.int64, "acq_rel", "cta"),
+    ("add", torch.float32, "acquire", "sys"),
+    ("add", torch.float64, "release", "gpu"),
+    ("add", torch.float16, "relaxed", "gpu"),
+    ("add", torch.bfloat16, "relaxed", "gpu"),
+    ("max", torch.int32, "relaxed", "sys"),
+    ("max", torch.uint32, "relaxed", "gpu"),
+    ("max", torch.float32, "relaxed", "gpu"),
+    ("min", torch.int64, "acq_rel", "gpu"),
+    ("min", torch.float64, "relaxed", "gpu"),
+    ("and", torch.int32, "relaxed", "gpu"),
+    ("or", torch.uint64, "relaxed", "gpu"),
+    ("xor", torch.int64, "relaxed", "gpu"),
+    ("xchg", torch.int32, "acq_rel", "sys"),
+    ("xchg", torch.float64, "relaxed", "gpu"),
+)
+"""Operation, element type, memory order, scope."""
 
 _FOLD = {
     "add": lambda a, b: a + b, "max": max, "min": min, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
@@ -73,14 +84,18 @@ def _case(name: str, wrong: list[str]) -> compare.Case:
     return compare.Case(name, not wrong, 0.0, "; ".join(wrong[:3]))
 
 
-def _read_modify_write(generator: torch.Generator, device: Device, op: str, dtype: torch.dtype, *how: str) -> compare.Case:
+def _read_modify_write(
+    generator: torch.Generator, device: Device, op: str, dtype: torch.dtype, *how: str
+) -> compare.Case:
     """Values are integers, so any order of additions gives the same sum; the returned values must form a chain."""
     unsigned = dtype in (torch.uint32, torch.uint64)
     low = 0 if unsigned else -20
     x = compare.small_integers(generator, (GROUPS * BLOCK,), low, 20).to(dtype)
     slots = compare.small_integers(generator, (SLOTS,), low, 20).to(dtype)
     first, old = slots.tolist(), torch.zeros(GROUPS * BLOCK, dtype=dtype)
-    device.launch(atomic_kernel, (GROUPS,), x=x, slots=slots, old=old, n=SIZE, OP=op, ORDER=how[0], SCOPE=how[1], B=BLOCK)
+    device.launch(
+        atomic_kernel, (GROUPS,), x=x, slots=slots, old=old, n=SIZE, OP=op, ORDER=how[0], SCOPE=how[1], B=BLOCK
+    )
     wrong = []
     for slot in range(SLOTS):
         mine = range(slot, SIZE, SLOTS)

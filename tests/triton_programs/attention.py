@@ -56,7 +56,7 @@ def decode_kernel(
     top = tl.full([HEADS], -float("inf"), tl.float32)
     weight = tl.zeros([HEADS], tl.float32)
     total = tl.zeros([HEADS, D], tl.float32)
-    for index in range(0, tl.cdiv(length, PAGE)):
+    for index in range(tl.cdiv(length, PAGE)):
         page = tl.load(pages + sequence * most + index).to(tl.int64) * PAGE
         score = tl.dot(query, tl.load(keys + (page + slots[None, :]) * D + width[:, None])) * scale
         score = tl.where(index * PAGE + slots[None, :] < length, score, -float("inf"))
@@ -76,9 +76,9 @@ def _reference(
     """Float64 attention, its log2-sum-exp, and a bound for each; ``steps``: iterations of the online softmax.
 
     Scores: a float32 dot product and a product with ``scale``. An absolute error d of a score is a relative error
-    d * ln 2 of its weight 2**score. Weights are rounded to the element type for the second product, relatively, or by half a
-    step of its denormals (against the running maximum, which the final one bounds: rescaling only shrinks). Each
-    step rescales sums with an exp2 of 1 ulp and a product.
+    d * ln 2 of its weight 2**score. Weights are rounded to the element type for the second product, relatively, or by
+    half a step of its denormals (against the running maximum, which the final one bounds: rescaling only shrinks).
+    Each step rescales sums with an exp2 of 1 ulp and a product.
     """
     q64, k64, v64 = q.double(), k.double(), v.double()
     scores = q64 @ k64.transpose(-1, -2) * scale
@@ -122,8 +122,8 @@ def _attention(generator: torch.Generator, device: Device) -> list[compare.Case]
         out, lse = compare.poisoned((heads, length, d), out_type), compare.poisoned((heads, length), F32)
         scale = float(torch.tensor(math.log2(math.e) / d**0.5))
         device.launch(
-            attention_kernel, (length // bm, heads), q=q, k=k, v=v, out=out, lse=lse, scale=scale, length=length, D=d, BM=bm,
-            BN=bn, CAUSAL=causal, options={"num_stages": stages},
+            attention_kernel, (length // bm, heads), q=q, k=k, v=v, out=out, lse=lse, scale=scale, length=length, D=d,
+            BM=bm, BN=bn, CAUSAL=causal, options={"num_stages": stages},
         )  # fmt: skip
         hidden = torch.ones(length, length).triu(1).bool() if causal else None
         want, bound, want_lse, bound_lse = _reference(q, k, v, scale, hidden, length // bn)
@@ -142,14 +142,16 @@ def _decode(generator: torch.Generator, device: Device) -> list[compare.Case]:
     out = compare.poisoned(tuple(q.shape), torch.bfloat16)
     scale = float(torch.tensor(math.log2(math.e) / d**0.5))
     device.launch(
-        decode_kernel, (len(lengths),), q=q, keys=keys, values=values, pages=pages, lengths=lengths, out=out, scale=scale,
-        most=most, D=d, PAGE=page, HEADS=heads, options={"num_warps": 2},
+        decode_kernel, (len(lengths),), q=q, keys=keys, values=values, pages=pages, lengths=lengths, out=out,
+        scale=scale, most=most, D=d, PAGE=page, HEADS=heads, options={"num_warps": 2},
     )  # fmt: skip
     cases = []
     for i, length in enumerate(lengths.tolist()):
         k, v = (cache[pages[i].long()].reshape(-1, d)[:length] for cache in (keys, values))
         want, bound, _, _ = _reference(q[i], k, v, scale, None, most)
-        cases.append(compare.within(f"decode {length} tokens", out[i], want, compare.stored(want, bound, torch.bfloat16)))
+        cases.append(
+            compare.within(f"decode {length} tokens", out[i], want, compare.stored(want, bound, torch.bfloat16))
+        )
     return cases
 
 

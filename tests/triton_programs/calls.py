@@ -1,4 +1,4 @@
-"""Device functions that are really called: a stack in scratch memory, saved registers, barriers in a callee, while loops."""
+"""Device functions that are really called: a stack in scratch memory, saved registers, barriers in a callee, loops."""
 
 import torch
 import triton

@@ -69,8 +69,8 @@ class Device:
         self.mnemonics: set[str] = set()
 
     def launch(
-        self, fn: Any, grid: tuple[int, ...], *, space: AddressSpace | None = None, options: dict[str, Any] | None = None,
-        **arguments: Any,
+        self, fn: Any, grid: tuple[int, ...], *, space: AddressSpace | None = None,
+        options: dict[str, Any] | None = None, **arguments: Any,
     ) -> Any:  # fmt: skip
         """Run ``fn`` on ``grid`` workgroups; arguments by name. ``options``: num_warps, num_stages and the like.
 

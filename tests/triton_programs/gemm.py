@@ -34,7 +34,7 @@ def gemm_kernel(
     at_a = a + rows[:, None] * k + depth[None, :]
     at_b = b + depth[:, None] * stride_bk + columns[None, :] * stride_bn
     total = tl.zeros((BM, BN), dtype=TYPE)
-    for start in range(0, tl.cdiv(k, BK)):
+    for start in range(tl.cdiv(k, BK)):
         if MASK:
             x = tl.load(at_a, mask=depth[None, :] < k - start * BK, other=0)
             y = tl.load(at_b, mask=depth[:, None] < k - start * BK, other=0)
@@ -76,21 +76,22 @@ def one_tile_kernel(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, 
 
 @triton.jit
 def batch_kernel(a, b, c, BATCH: tl.constexpr, M: tl.constexpr):
-    at = tl.arange(0, BATCH)[:, None, None] * M * M + tl.arange(0, M)[None, :, None] * M + tl.arange(0, M)[None, None, :]
+    side = tl.arange(0, M)
+    at = tl.arange(0, BATCH)[:, None, None] * M * M + side[None, :, None] * M + side[None, None, :]
     tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
 
 
 class Plan(NamedTuple):
-    """A product: element types of A, B and C, tile, whether B is stored [n, k], ragged shape, epilogue, options."""
+    """A product: element types of A, B and C, tile, options, whether B is stored [n, k], ragged shape, epilogue."""
 
     a: torch.dtype
     b: torch.dtype
     c: torch.dtype
     tile: tuple[int, int, int]
+    options: dict[str, Any]
     transposed: bool = True
     ragged: bool = False
     silu: bool = False
-    options: dict[str, Any] = {}
 
 
 def _o(stages: int, mfma: int = 0, **more: Any) -> dict[str, Any]:
@@ -161,9 +162,9 @@ def _product(generator: torch.Generator, device: Device, plan: Plan, small: bool
     c = compare.poisoned((m, n), plan.c)
     strides = (1, k) if plan.transposed else (n, 1)
     device.launch(
-        gemm_kernel, (-(-m // bm) * -(-n // bn),), a=a, b=b, c=c, m=m, n=n, k=k, stride_bk=strides[0], stride_bn=strides[1],
-        BM=bm, BN=bn, BK=bk, TYPE=ACCUMULATORS.get(plan.a, tl.float32), MASK=plan.ragged, SILU=plan.silu,
-        options=plan.options,
+        gemm_kernel, (-(-m // bm) * -(-n // bn),), a=a, b=b, c=c, m=m, n=n, k=k, stride_bk=strides[0],
+        stride_bn=strides[1], BM=bm, BN=bn, BK=bk, TYPE=ACCUMULATORS.get(plan.a, tl.float32),
+        MASK=plan.ragged, SILU=plan.silu, options=plan.options,
     )  # fmt: skip
     options = " ".join(f"{key}={value}" for key, value in plan.options.items() if value)
     types = "x".join(_dtype_name(t) for t in (plan.a, plan.b))

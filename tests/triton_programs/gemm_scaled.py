@@ -1,4 +1,4 @@
-"""Microscaled products, OCP MX formats: native on gfx950, widened to bf16 on gfx942. Scales are powers of two (E8M0)."""
+"""Microscaled products, OCP MX formats: native on gfx950, widened to bf16 on gfx942. Scales are powers of two."""
 
 import torch
 import triton
@@ -55,9 +55,17 @@ def _scales(generator: torch.Generator, rows: int, k: int) -> tuple[torch.Tensor
 
 
 PLAN = (
-    *((a, b, 16) for a, b in (("e2m1", "e2m1"), ("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e4m3"), ("e5m2", "e2m1"))),
-    *((a, b, 32) for a, b in (("e2m1", "e2m1"), ("e4m3", "e5m2"), ("e4m3", "e2m1"))),
-    *((a, b, 0) for a, b in (("bf16", "e2m1"), ("bf16", "e4m3"), ("fp16", "e2m1"))),
+    ("e2m1", "e2m1", 16),
+    ("e4m3", "e4m3", 16),
+    ("e5m2", "e4m3", 16),
+    ("e2m1", "e4m3", 16),
+    ("e5m2", "e2m1", 16),
+    ("e2m1", "e2m1", 32),
+    ("e4m3", "e5m2", 32),
+    ("e4m3", "e2m1", 32),
+    ("bf16", "e2m1", 0),
+    ("bf16", "e4m3", 0),
+    ("fp16", "e2m1", 0),
 )
 """Formats of A and B (without scales where 16 bits wide), side of the MFMA tile."""
 

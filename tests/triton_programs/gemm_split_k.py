@@ -1,4 +1,4 @@
-"""A matrix product whose K is shared by workgroups: through a semaphore and partial sums, and through atomic additions."""
+"""A matrix product whose K is shared by workgroups: by a semaphore and partial sums, and by atomic additions."""
 
 import torch
 import triton

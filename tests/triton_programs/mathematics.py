@@ -1,8 +1,9 @@
 """Elementary functions, within what OpenCL allows them.
 
-Triton takes them from ROCm's device library, whose functions keep the bounds of the OpenCL C specification, table "ULP values
-for single precision built-in math functions" (and double precision). Its double-double arithmetic needs every product and sum
-rounded on its own, so fusion is off here: with it the compiler contracts, for instance, the two parts of a reduced argument.
+Triton takes them from ROCm's device library, whose functions keep the bounds of the OpenCL C specification, table "ULP
+values for single precision built-in math functions" (and double precision). Its double-double arithmetic needs every
+product and sum rounded on its own, so fusion is off here: with it the compiler contracts sums of a product's two
+halves, and the sine of a large float64 loses half of its digits.
 """
 
 from collections.abc import Callable
@@ -119,8 +120,10 @@ PLAN: tuple[tuple[str, torch.dtype, Callable[[torch.Tensor], torch.Tensor], floa
     ("floor", F64, torch.floor, 0, _normal(5)),
     ("tanh", F64, torch.tanh, 5, _normal(2)),
 )
-"""Function, type, reference, allowed units in the last place, arguments. (PyTorch's float64 square root is a unit off now and
-then; NumPy's is IEEE's.)"""
+"""Function, type, reference, allowed units in the last place, arguments.
+
+PyTorch's float64 square root of a tensor is a unit off now and then; NumPy's is IEEE's.
+"""
 
 
 def _exp_bound(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -78,11 +78,12 @@ def _route(generator: torch.Generator, device: Device, experts: int, top: int) -
     logits = torch.stack([torch.randperm(experts, generator=generator) for _ in range(rows)]).bfloat16() / 16
     weights, chosen = compare.poisoned((rows, top), torch.float32), compare.poisoned((rows, top), torch.int32)
     device.launch(
-        route_kernel, (rows,), logits=logits, weights=weights, experts=chosen, E=experts, K=top, options={"num_warps": 1}
-    )
+        route_kernel, (rows,), logits=logits, weights=weights, experts=chosen, E=experts, K=top,
+        options={"num_warps": 1},
+    )  # fmt: skip
     p, index = torch.topk(torch.softmax(logits.double(), 1), top, 1)
     want = p / p.sum(1, keepdim=True)
-    # numerator and sum: exp of a difference of at most experts / 16 (the softmax's sum cancels), K additions, a division
+    # numerator and sum: exp of a difference of at most experts / 16, the softmax's sum, top additions, divisions
     bound = want * compare.U32 * (2 * (3 * experts / 16 + 2) + 2 * compare.LAMBDA * experts**0.5 + top + 10)
     name = f"top {top} of {experts} experts"
     return [compare.exact(name, chosen, index.int()), compare.within(f"{name}: weights", weights, want, bound)]

@@ -1,4 +1,4 @@
-"""Data movement: transposes through LDS, gathers and scatters, joins and splits, tensor descriptors, cache modifiers."""
+"""Data movement: transposes through LDS, gathers, scatters, joins, splits, tensor descriptors, cache modifiers."""
 
 import torch
 import triton

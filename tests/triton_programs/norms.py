@@ -83,10 +83,10 @@ def _softmax(generator: torch.Generator, device: Device, dtype: torch.dtype, n: 
     device.launch(softmax_kernel, (rows,), x=x, out=out, stride=n, n=n, B=block, options={"num_warps": waves})
     exact = x.double()
     want = torch.softmax(exact, 1)
-    # exp: the difference is rounded, then scaled by a rounded log2(e), then 1 ulp; the sum; division (2.5 ulp as OpenCL)
+    # exp: a rounded difference, scaled by a rounded log2(e), then 1 ulp; the sum; a division of OpenCL's 2.5 ulp
     distance = (exact - exact.amax(1, keepdim=True)).abs()
     relative = distance * 3 * compare.U32 + 2 * compare.U32 + compare.LAMBDA * n**0.5 * compare.U32 + 5 * compare.U32
-    half_step = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps / 2  # of the denormals, to which it may fall
+    half_step = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps / 2  # of the denormals
     bound = compare.stored(want, want * relative, dtype) + half_step
     return compare.within(f"softmax {dtype} {n}", out, want, bound)
 
@@ -137,9 +137,10 @@ def _norm_backward(generator: torch.Generator, device: Device) -> list[compare.C
     sizes = wg.abs() + hat.abs() * (hat * wg).abs().mean(1, keepdim=True) + wg.abs().mean(1, keepdim=True)
     # x - mean loses relative accuracy where they are close: an absolute error of one rounding of x
     bound = (summed + 8 * compare.U32) * sizes * r
+    terms = g * hat
     return [
         compare.within("layer norm backward dx", dx, want, bound),
-        compare.within("layer norm backward dw", dw, (g * hat).sum(0), (rows + 4) * compare.U32 * (g * hat).abs().sum(0)),
+        compare.within("layer norm backward dw", dw, terms.sum(0), (rows + 4) * compare.U32 * terms.abs().sum(0)),
     ]
 
 

@@ -39,7 +39,8 @@ def _philox(counter: np.ndarray, seed: int) -> np.ndarray:
     for _ in range(10):
         even, odd = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
         high_even, high_odd = even >> np.uint64(32), odd >> np.uint64(32)
-        words = [high_odd ^ words[1] ^ np.uint64(keys[0]), odd & low32, high_even ^ words[3] ^ np.uint64(keys[1]), even & low32]
+        words = [high_odd ^ words[1] ^ np.uint64(keys[0]), odd & low32, high_even ^ words[3] ^ np.uint64(keys[1]),
+                 even & low32]  # fmt: skip
         keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
     return words[0].astype(np.uint32)
 

@@ -1,4 +1,4 @@
-"""Reductions along both axes, argmax and argmin with ties, Welford variance, histogram, and a sum over the whole grid."""
+"""Reductions along both axes, argmax and argmin with ties, Welford variance, histogram, a sum over the grid."""
 
 import numpy as np
 import torch
@@ -81,11 +81,10 @@ PLAN = (
 
 def _inputs(generator: torch.Generator, op: str, dtype: torch.dtype) -> torch.Tensor:
     shape = (ROWS, COLUMNS)
-    if op == "prod":
+    if op == "prod":  # powers of two (exact) or small integers (which wrap)
         signs = torch.randint(0, 2, shape, generator=generator) * 2 - 1
-        return (signs * 2 ** torch.randint(-1, 2, shape, generator=generator).double()).to(dtype) if (
-            dtype.is_floating_point
-        ) else (signs * torch.randint(1, 4, shape, generator=generator)).to(dtype)
+        sizes = torch.randint(0, 3, shape, generator=generator)
+        return (signs * (torch.exp2(sizes.double() - 1) if dtype.is_floating_point else sizes + 1)).to(dtype)
     if not dtype.is_floating_point:
         info = torch.iinfo(dtype)
         return torch.randint(info.min // 2, info.max // 2, shape, generator=generator).to(dtype)
@@ -96,7 +95,8 @@ def _inputs(generator: torch.Generator, op: str, dtype: torch.dtype) -> torch.Te
 
 def _reduced(x: torch.Tensor, op: str, axis: int) -> torch.Tensor:
     if op in ("argmax", "argmin"):  # NumPy promises the first one
-        return torch.from_numpy(getattr(np, op)(x.double().numpy() if x.dtype != torch.int64 else x.numpy(), axis)).int()
+        values = x.double().numpy() if x.dtype.is_floating_point else x.numpy()
+        return torch.from_numpy(getattr(np, op)(values, axis)).int()
     if op == "xor":
         return torch.from_numpy(np.bitwise_xor.reduce(x.numpy(), axis))
     if op in ("max", "min"):
@@ -123,7 +123,7 @@ def _welford(generator: torch.Generator, device: Device) -> list[compare.Case]:
     mean, variance = compare.poisoned((3,), torch.float32), compare.poisoned((3,), torch.float32)
     device.launch(welford_kernel, (3,), x=x, mean=mean, variance=variance, n=n, B=n)
     exact = x.double()
-    # each of the log2(n) combinations adds a few roundings of values no larger than the largest |x|, squared for the second
+    # each of the log2(n) combinations adds a few roundings of values up to the largest |x|, or to its square
     roundings = 8 * compare.U32 * 10
     largest = exact.abs().amax(1)
     var = exact.var(1, unbiased=False)

@@ -32,7 +32,7 @@ def scan_kernel(x, out, OP: tl.constexpr, AXIS: tl.constexpr, REVERSE: tl.conste
     elif OP == "max":
         r = tl.associative_scan(a, AXIS, larger, reverse=REVERSE)
     elif OP == "segmented":
-        r, starts = tl.associative_scan((a, (a > 2).to(tl.int32)), AXIS, segment, reverse=REVERSE)
+        r, _ = tl.associative_scan((a, (a > 2).to(tl.int32)), AXIS, segment, reverse=REVERSE)
     tl.store(out + at, r)
 
 

@@ -42,9 +42,42 @@ def test_program(arch: str, program: str) -> None:
     assert [case for case in result["cases"] if not case["passed"]] == []
 
 
+EVERYWHERE = (
+    "v_mfma_f64_16x16x4_f64",
+    "v_mfma_f32_4x4x4_16b_f16",
+    "global_atomic_pk_add_bf16",
+    "global_atomic_add_f64",
+    "global_atomic_cmpswap_x2",
+    "ds_bpermute_b32",
+    "scratch_load_dword",
+    "s_swappc_b64",
+)
 EXPECTED = {
-    "gfx942": ("v_mfma_f32_32x32x8_bf16", "v_mfma_i32_16x16x32_i8", "v_mfma_f64_16x16x4_f64", "v_mfma_f32_16x16x8_xf32"),
-    "gfx950": ("v_mfma_f32_32x32x16_bf16", "v_mfma_i32_16x16x64_i8", "v_mfma_f64_16x16x4_f64"),
+    "gfx942": (
+        *EVERYWHERE,
+        "v_mfma_f32_32x32x8_bf16",
+        "v_mfma_f32_16x16x16_f16",
+        "v_mfma_f32_16x16x8_xf32",
+        "v_mfma_f32_32x32x4_xf32",
+        "v_mfma_i32_16x16x32_i8",
+        "v_mfma_i32_32x32x16_i8",
+        "v_mfma_f32_16x16x32_fp8_fp8",
+        "v_mfma_f32_32x32x16_fp8_bf8",
+    ),
+    "gfx950": (
+        *EVERYWHERE,
+        "v_mfma_f32_32x32x16_bf16",
+        "v_mfma_f32_16x16x32_f16",
+        "v_mfma_f32_32x32x2_f32",
+        "v_mfma_i32_16x16x64_i8",
+        "v_mfma_i32_32x32x32_i8",
+        "v_mfma_scale_f32_16x16x128_f8f6f4",
+        "v_mfma_scale_f32_32x32x64_f8f6f4",
+        "ds_read_b64_tr_b16",
+        "ds_read_b64_tr_b8",
+        "global_load_lds_dwordx4",
+        "v_permlane32_swap_b32",
+    ),
 }
 """Instructions whose execution the programs are there to prove."""
 
@@ -53,3 +86,18 @@ EXPECTED = {
 def test_the_intended_instructions_ran(arch: str) -> None:
     executed = {mnemonic for result in outcomes(arch).values() for mnemonic in result["mnemonics"]}
     assert [mnemonic for mnemonic in EXPECTED[arch] if mnemonic not in executed] == []
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_store_beyond_the_tensor_is_found(arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The masks of these programs matter: a length that is too large is no silent success."""
+    import torch
+
+    from .driver import Device
+    from .movement import copy_kernel
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    device = Device(arch)
+    x, out = torch.ones(1024), torch.zeros(1000)
+    device.launch(copy_kernel, (1,), x=x, out=out, n=1024, LOAD="", STORE="", B=1024)
+    assert any("out of bounds" in finding or "no allocation" in finding for finding in device.findings), device.findings

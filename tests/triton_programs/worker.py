@@ -1,4 +1,4 @@
-"""Run programs for one architecture and write JSON: ``python -m tests.triton_programs.worker --arch gfx950 [NAME...]``."""
+"""Run programs for an architecture, write JSON: ``python -m tests.triton_programs.worker --arch gfx950 [NAME...]``."""
 
 from __future__ import annotations
 

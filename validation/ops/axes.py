@@ -49,8 +49,10 @@ SHAPES: dict[str, tuple[Shape, str, str]] = {
 VARIED_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "s48"))
 #: Shapes whose rows cost the most to emulate.
 WIDE_SHAPES = frozenset(SHAPES[name][0] for name in ("hs8192", "hs40960"))
-#: Row counts that every shape is run with; tile edges beside them are for :data:`VARIED_SHAPES`.
+#: Row counts that every shape is run with; tile edges beside them are for the production and the small shape.
 COMMON_ROWS = (0, 1, 2, 3, 8, 16, 17, 33, 64)
+#: Tile edges that are run at the small shape alone: the production shape has a neighbour of each.
+SMALL_ROWS = (15, 31, 48, 63, 112, 127)
 #: Large row counts of the production shapes; the small shape is run with all of them.
 PRODUCTION_ROWS = {PRODUCTION: (512, 2048, 8193, 65536), SHAPES["p384"][0]: (512, 8192, 16399)}
 
@@ -118,7 +120,7 @@ def _rows_with_shape(m: Any, shape: Shape) -> bool:
         return not callable(m) and m in (0, 1, 3, 16, 17)
     if is_long(m):
         return shape == SMALL or (not callable(m) and m in PRODUCTION_ROWS.get(shape, ()))
-    return m in COMMON_ROWS or shape in VARIED_SHAPES
+    return m in COMMON_ROWS or shape == SMALL or (shape == PRODUCTION and m not in SMALL_ROWS)
 
 
 def with_shapes(axis: str, *common: Any) -> Rule:

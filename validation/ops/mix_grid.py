@@ -11,6 +11,7 @@ from validation.ops.axes import (
     FOLD,
     INJECTION,
     NORM,
+    PRODUCTION,
     ROWS,
     SHAPE_RULES,
     TILE,
@@ -183,7 +184,14 @@ MIX_GRID = Grid(
         _PLAN,
         _LAYERS,
     ),
-    rules=_RULES,
+    rules=(
+        *_RULES,
+        Rule(
+            ("m", "shape"),
+            lambda m, shape: shape != PRODUCTION or (not callable(m) and m in (0, 1, 8, 16, 17, 33, 8193)),
+            "combine_and_mix runs the other row counts of the production shape",
+        ),
+    ),
     anchors=(
         Anchor({"m": "m1", "weight": "final"}, "the final mixer at decode"),
         Anchor({"m": "m8193", "weight": "final"}, "the final mixer at prefill"),
