@@ -22,4 +22,4 @@ format: ## let ruff fix what it can
 types: ## mypy
 	$(PY) -m mypy
 bench: ## emulator speed as ratios
-	$(PY) -m validation.emulator.bench
+	$(PY) -m tests.flydsl_programs.bench

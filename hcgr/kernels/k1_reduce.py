@@ -20,6 +20,10 @@ from flydsl.expr import math as fmath
 from hcgr.kernels.mfma import rsq
 from hcgr.plan.k1 import REDUCE_LANES, K1ReducePlan
 
+#: At most so many partials of a stream are loaded together. Unrolled as a whole, the compiler issues every load first,
+#: and with many splits spills what it has loaded.
+BATCH = 4
+
 
 def build(plan: K1ReducePlan) -> tuple[Any, tuple[Any, ...]]:
     """The launcher of one plan, and null arguments to compile it with.
@@ -31,6 +35,7 @@ def build(plan: K1ReducePlan) -> tuple[Any, tuple[Any, ...]]:
     hc, hs, n_pad, splits, raw = plan.hc, plan.hs, plan.n_pad, plan.splits, plan.raw
     vectors, columns = n_pad // 8, plan.partial_columns
     slices = splits // hc if raw else splits
+    batch = max(n for n in range(1, BATCH + 1) if slices % n == 0)
 
     @flyc.kernel(
         name=f"hcgr_k1_reduce_hc{hc}_hs{hs}_n{n_pad}l{plan.live}_s{splits}{'_raw' if raw else ''}",
@@ -56,11 +61,12 @@ def build(plan: K1ReducePlan) -> tuple[Any, tuple[Any, ...]]:
             for s in range_constexpr(hc if raw else 1):
                 stream = fx.full(8, 0.0, fx.Float32)
                 sum_of_squares = fx.Float32(0.0)
-                for j in range_constexpr(slices):
-                    p = s * slices + j
-                    stream = stream + fx.generic_load(first + rows * (p * columns), count=8, nontemporal=True)
-                    if const_expr(raw):
-                        sum_of_squares = sum_of_squares + fx.generic_load(squares + (rows * p + row))
+                for turn in range(0, slices // batch, 1, unroll=1):
+                    for j in range_constexpr(batch):
+                        p = fx.Int64(s * slices + turn * batch + j)
+                        stream = stream + fx.generic_load(first + rows * (p * columns), count=8, nontemporal=True)
+                        if const_expr(raw):
+                            sum_of_squares = sum_of_squares + fx.generic_load(squares + (rows * p + row))
                 if const_expr(raw):
                     scale = rsq(sum_of_squares * (1.0 / hs) + eps)
                     total = fmath.fma(stream, fx.full(8, scale, fx.Float32), total)

@@ -1,4 +1,4 @@
-"""Directive values given as expressions: LLVM's assembler rules for ELF, and a kernel whose resources depend on a callee."""
+"""Directive values given as expressions: LLVM's assembler rules for ELF, and a kernel that takes its callee's needs."""
 
 from __future__ import annotations
 

@@ -58,13 +58,10 @@ PLAN = (
     ("e2m1", "e2m1", 16),
     ("e4m3", "e4m3", 16),
     ("e5m2", "e4m3", 16),
-    ("e2m1", "e4m3", 16),
     ("e5m2", "e2m1", 16),
     ("e2m1", "e2m1", 32),
     ("e4m3", "e5m2", 32),
-    ("e4m3", "e2m1", 32),
     ("bf16", "e2m1", 0),
-    ("bf16", "e4m3", 0),
     ("fp16", "e2m1", 0),
 )
 """Formats of A and B (without scales where 16 bits wide), side of the MFMA tile."""

@@ -22,7 +22,7 @@ def sort_kernel(x, out, DESCENDING: tl.constexpr, K: tl.constexpr, M: tl.constex
 
 PLAN = (
     ("float32", 4, 64, False, 0), ("float16", 1, 256, True, 0), ("int64", 2, 64, True, 0), ("uint8", 4, 64, False, 0),
-    ("float32", 4, 128, True, 8), ("int32", 2, 256, True, 16), ("float16", 4, 64, True, 4),
+    ("float32", 4, 128, True, 8), ("int32", 2, 128, True, 16), ("float16", 4, 64, True, 4),
 )  # fmt: skip
 """Type, rows, columns, descending, k (0 for a whole sort)."""
 
