@@ -33,7 +33,8 @@ def build(plan: K1SplitKPlan) -> tuple[Any, tuple[Any, ...]]:
     mt, splits = plan.row_tiles, plan.splits
     tiles, part, streams, pairs = tile.column_tiles, hc * hs // splits, tile.streams, tile.columns // PAIR
     dma, direct = plan.dma_bytes != 0, splits == 1
-    prefetched = 2 * (mt + (2 if plan.norm_f32 else 1))
+    # on an only turn the loads of the next one are dead: see k1_fused
+    prefetched = 0 if streams * pairs == 1 else 2 * (mt + (2 if plan.norm_f32 else 1))
     stages = lds_layout(weight=fx.Array[fx.BFloat16, tile.lds_bytes // 2, 16])
     norm_kind = f"{'f32' if plan.norm_f32 else 'bf16'}{'_full' if plan.norm_full else ''}"
 

@@ -95,7 +95,8 @@ class _Shape:
             "row_tiles": row_tiles,
             "waves": waves,
             "mfma_k": self.arch.mfma_k,
-            "dma_bytes": 16 if self.dma16 else 0,
+            # one wave has to keep the addresses of all its LDS-DMA transfers in scalar registers, and spills them
+            "dma_bytes": 16 if self.dma16 and waves > 1 else 0,
         }
         if self.folded:
             return K1FusedPlan(combine=self.combine, **tile)

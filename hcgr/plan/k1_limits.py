@@ -196,7 +196,8 @@ def plan_k1_fused(
         for split in splits:
             if split > 1 and split * tokens * -(-live // TILE) * TILE * 8 > budget:
                 break
-            plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, dma)
+            moved = dma if waves > 1 else 0  # see plan/choose.py
+            plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, moved)
             if plan.workgroups(tokens) * plan.lanes >= MAX_GRID_ITEMS or any(fused_problems(plan, arch)):
                 continue
             if plan.workgroups(tokens) >= FILLED * cus:
