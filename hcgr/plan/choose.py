@@ -79,11 +79,6 @@ class _Shape:
     norm_f32: bool
     norm_full: bool
 
-    @property
-    def dma16(self) -> bool:
-        """Whether weights go straight to LDS in 16-byte loads."""
-        return 16 in self.arch.lds_dma_bytes
-
     def split(self, splits: int, row_tiles: int, waves: int) -> K1FusedPlan | K1SplitKPlan:
         """The one-pass plan of this shape: fused with a folded weight, split-K with an unfolded one."""
         tile: dict[str, Any] = {
@@ -95,8 +90,7 @@ class _Shape:
             "row_tiles": row_tiles,
             "waves": waves,
             "mfma_k": self.arch.mfma_k,
-            # one wave has to keep the addresses of all its LDS-DMA transfers in scalar registers, and spills them
-            "dma_bytes": 16 if self.dma16 and waves > 1 else 0,
+            "dma_bytes": k1_limits.weight_dma_bytes(self.arch, waves),
         }
         if self.folded:
             return K1FusedPlan(combine=self.combine, **tile)
@@ -115,7 +109,7 @@ class _Shape:
             row_tiles=row_tiles,
             waves=waves,
             mfma_k=self.arch.mfma_k,
-            dma_bytes=16 if self.dma16 else 4,
+            dma_bytes=16 if 16 in self.arch.lds_dma_bytes else 4,
         )
 
     def most_tokens(self, plan: K1Plan) -> int:

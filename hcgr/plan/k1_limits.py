@@ -75,6 +75,14 @@ def working_vgprs(plan: K1FusedPlan) -> int:
     return plan.accumulator_vgprs + BASE_VGPRS + ROW_TILE_VGPRS * plan.row_tiles + staged
 
 
+def weight_dma_bytes(arch: Arch, waves: int) -> int:
+    """Bytes a lane by which one-pass plans move weights straight to LDS; 0 moves them through registers.
+
+    One wave would have to keep the addresses of all its transfers in scalar registers, and spills them.
+    """
+    return 16 if 16 in arch.lds_dma_bytes and waves > 1 else 0
+
+
 def fused_problems(plan: K1FusedPlan, arch: Arch) -> Iterator[Problem]:
     """Why `plan` cannot be built for `arch`; nothing if it can."""
     broken = [
@@ -188,7 +196,6 @@ def plan_k1_fused(
     budget = share * compulsory_bytes(tokens, hc, hs, n_pad)
     slices = [n for n in range(1, hs // PAIR + 1) if hs % (n * PAIR) == 0]
     splits = [n for n in range(1, hc) if hc % n == 0] + [hc * n for n in slices]
-    dma = 16 if 16 in arch.lds_dma_bytes else 0
     best: K1FusedPlan | None = None
     for row_tiles, waves in FUSED_TILES:
         if (row_tiles, waves) != FUSED_TILES[-1] and TILE * row_tiles * waves >= 2 * tokens:
@@ -196,8 +203,8 @@ def plan_k1_fused(
         for split in splits:
             if split > 1 and split * tokens * -(-live // TILE) * TILE * 8 > budget:
                 break
-            moved = dma if waves > 1 else 0  # see plan/choose.py
-            plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, moved)
+            dma = weight_dma_bytes(arch, waves)
+            plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, dma)
             if plan.workgroups(tokens) * plan.lanes >= MAX_GRID_ITEMS or any(fused_problems(plan, arch)):
                 continue
             if plan.workgroups(tokens) >= FILLED * cus:
