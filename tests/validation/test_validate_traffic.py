@@ -66,10 +66,16 @@ def test_projection_takes_the_slower_unit_of_each_launch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "fold", "most"), [(511, True, None), (512, True, 1.35), (2048, True, 1.20), (8192, False, None)]
+    ("m", "fold", "most"), [(511, True, None), (512, True, 1.35), (2048, True, 1.20), (511, False, None)]
 )
 def test_limits_by_rows(m: int, fold: bool, most: float | None) -> None:
-    assert cost_cases.limit(m, fold) == most
+    assert cost_cases.limit(m, PRODUCTION, fold) == most
+
+
+def test_limit_of_an_unfolded_weight_holds_r2_twice() -> None:
+    least = traffic.compulsory_bytes(2048, PRODUCTION)
+    again = 2048 * PRODUCTION.width * 2
+    assert cost_cases.limit(2048, PRODUCTION, False) == pytest.approx(1.20 * (least + again) / least)
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -114,7 +120,7 @@ def test_committed_budget_is_whole() -> None:
     assert held == [(arch, case.name) for arch in devices.ARCHES for case in cost_cases.cases(arch)]
     for entry in table["rows"]:
         case = next(c for c in cost_cases.cases(entry["arch"]) if c.name == entry["case"])
-        most = cost_cases.limit(case.params["m"], case.params["fold"])
+        most = cost_cases.limit(*(case.params[name] for name in ("m", "shape", "fold")))
         assert most is None or entry["ratio"] <= most, entry
         least = traffic.compulsory_bytes(case.params["m"], case.params["shape"])
         assert entry["ratio"] == pytest.approx(entry["bytes_moved"] / least, abs=1e-4)

@@ -273,6 +273,13 @@ COST_ROW = {
     "part": "MI300X",
     "projection": {"kind": "projection", "memory_us": 2.0, "matrix_us": 1.0, "total_us": 2.0},
     "published_us": None,
+    "five_stage": {
+        "kernels": [f"fake_stage_{i}" for i in range(5)],
+        "bytes_moved": 16384,
+        "ratio": 2.048,
+        "mfma": 32,
+        "projection": {"kind": "projection", "memory_us": 4.0, "matrix_us": 2.0, "total_us": 4.0},
+    },
 }
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validation.operation import CostCase
-from validation.ops.axes import PRODUCTION, SHAPES, Shape
+from validation.ops import traffic
+from validation.ops.axes import ELEMENT, PRODUCTION, SHAPES, Shape
 
 _P384 = SHAPES["p384"][0]
 
@@ -28,7 +29,7 @@ PUBLISHED_US: Mapping[int, tuple[float, float]] = {
     32768: (1294.7, 1324.2),
     65536: (2598.1, 2636.4),
 }
-#: (rows from which it holds, most bytes moved as a multiple of the compulsory traffic), for a folded weight.
+#: (rows from which it holds, most bytes moved as a multiple of the compulsory traffic).
 LIMITS = ((2048, 1.20), (512, 1.35))
 #: Rows of one measurement: a whole number of tiles of every kernel.
 BLOCK = 128
@@ -36,9 +37,16 @@ BLOCK = 128
 TWO_BLOCKS = 8192
 
 
-def limit(m: int, fold: bool) -> float | None:
-    """The largest traffic ratio accepted, ``None`` where there is none."""
-    return next((most for rows, most in LIMITS if m >= rows), None) if fold else None
+def limit(m: int, shape: Shape, fold: bool) -> float | None:
+    """The largest traffic ratio accepted, ``None`` where there is none.
+
+    An unfolded weight multiplies xn, whose rrms needs the whole row of a stream first: R2, too large to keep, is read
+    once more, so that the same margin stands over a traffic which holds R2 twice.
+    """
+    most = next((most for rows, most in LIMITS if m >= rows), None)
+    if most is None or fold:
+        return most
+    return most * (1 + m * shape.width * ELEMENT / traffic.compulsory_bytes(m, shape))
 
 
 def _case(m: int, shape: Shape, fold: bool, why: str) -> CostCase:

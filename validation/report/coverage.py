@@ -53,7 +53,7 @@ def cost_lines(report: Mapping[str, Any]) -> list[str]:
     rows = cost_rows(report["stages"])
     if not rows:
         return []
-    head = ("case", "path", "x compulsory", "limit", "projection us", "published us (five-stage)")
+    head = ("case", "path", "x compulsory", "limit", "five-stage", "projection us (five-stage)", "published us (five-stage)")
     table = [head, *(_cost_row(row) for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
@@ -71,6 +71,7 @@ def _cost_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["path"],
         f"{row['ratio']:.4f}",
         "none" if row["limit"] is None else f"{row['limit']:.2f}",
-        f"{row['projection']['total_us']:.1f}",
+        f"{row['five_stage']['ratio']:.4f}",
+        f"{row['projection']['total_us']:.1f} ({row['five_stage']['projection']['total_us']:.1f})",
         f"{published['two_stage']} ({published['five_stage']})" if published else "none for this part and shape",
     )
