@@ -53,11 +53,12 @@ def _launch_combine(
     injection: torch.Tensor,
     hc_count: int,
     r2: torch.Tensor,
+    arch: arch_table.Arch,
 ) -> None:
     tokens, width = residual.shape
     if tokens == 0:
         return
-    plan = plan_combine(tokens, hc_count, width // hc_count, arch_table.cus_of_device(residual.device))
+    plan = plan_combine(tokens, hc_count, width // hc_count, arch_table.cus_of_device(residual.device, arch))
     dispatch.launch(
         "hcgr.kernels.combine",
         plan,
@@ -69,7 +70,11 @@ def _launch_combine(
             row_stride(injection),
             plan.workgroups(tokens),
         ),
+        arch.name,
     )
+
+
+_accept_combine = contract.Accepted(contract.check_combine)
 
 
 def _combine(
@@ -80,10 +85,10 @@ def _combine(
     hc_count: int,
     eps: float,
 ) -> torch.Tensor:
-    contract.check_combine(residual, block_output, injection, norm_weight, hc_count, eps)
-    arch_table.of_device(residual.device)
+    _accept_combine(residual, block_output, injection, norm_weight, hc_count, eps)
+    arch = arch_table.of_device(residual.device)
     r2 = residual.new_empty(residual.shape)
-    _launch_combine(residual, block_output, injection, hc_count, r2)
+    _launch_combine(residual, block_output, injection, hc_count, r2, arch)
     return r2
 
 
@@ -98,8 +103,8 @@ def _combine_into(
     out: torch.Tensor,
 ) -> None:
     contract.check_combine(residual, block_output, injection, norm_weight, hc_count, eps, out=out)
-    arch_table.of_device(residual.device)
-    _launch_combine(residual, block_output, injection, hc_count, out)
+    arch = arch_table.of_device(residual.device)
+    _launch_combine(residual, block_output, injection, hc_count, out, arch)
 
 
 def _combine_fake(residual: torch.Tensor, *others: Any) -> torch.Tensor:
