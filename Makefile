@@ -1,7 +1,7 @@
 # Short names for daily work; each is one command that can be typed by hand.
 PY ?= .venv/bin/python
 
-.PHONY: help install test test-fast conformance validate lint types format bench
+.PHONY: help install test test-fast conformance validate samples lint types format bench
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -15,6 +15,8 @@ conformance: ## instruction semantics only
 	$(PY) -m pytest -n auto tests/conformance
 validate: ## both architectures
 	$(PY) -m validation.cli --arch all --report out.json
+samples: ## sample reports of both architectures
+	$(PY) -m validation.report.samples
 lint: ## ruff, without changing anything
 	$(PY) -m ruff check . && $(PY) -m ruff format --check .
 format: ## let ruff fix what it can

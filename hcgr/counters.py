@@ -77,11 +77,11 @@ class _Spare:
 
     Attributes:
         counters: The set.
-        filled: Event behind its zero-fill; ``None`` once that is known to be done.
+        filled: Event behind its zero-fill, of the launch stream; ``None`` once that is known to be done.
     """
 
     counters: torch.Tensor
-    filled: torch.cuda.Event | None
+    filled: Any
 
     def ready(self) -> bool:
         """Whether the fill is done; asks the device, which graph capture forbids."""
@@ -143,14 +143,14 @@ class CounterCache:
             current = dispatch.current_stream(device)
             handle = 0 if current is None else int(current.cuda_stream)
             key = CounterKey(device, n_pad, token_groups, hc, handle, is_capturing(device, current))
-            counters = self._captured(key) if key.captured else self._uncaptured(key)
+            counters = self._captured(key) if key.captured else self._uncaptured(key, current)
             try:
                 yield counters
             except BaseException:
                 self._drop(key, counters)
                 raise
 
-    def _uncaptured(self, key: CounterKey) -> torch.Tensor:
+    def _uncaptured(self, key: CounterKey, stream: Any) -> torch.Tensor:
         with self._lock:
             counters = self._eager.get(key)
             if counters is None:
@@ -158,19 +158,19 @@ class CounterCache:
                 while len(self._eager) > self._max_sets:
                     self._eager.popitem(last=False)
             self._eager.move_to_end(key)
-            self._keep_spare(key)
+            self._keep_spare(key, stream)
             return counters
 
-    def _keep_spare(self, key: CounterKey) -> None:
-        """Have a spare of this shape, and note when its fill is done."""
+    def _keep_spare(self, key: CounterKey, stream: Any) -> None:
+        """Have a spare of this shape, filled on `stream`, and note when its fill is done.
+
+        The CPU's default stream, and stand-ins without events, fill at once.
+        """
         shape = replace(key, stream=0, captured=True)
         spare = self._spares.get(shape)
         if spare is None:
-            counters, filled = _zeros(key), None
-            if key.device.type == "cuda":
-                filled = torch.cuda.Event()
-                filled.record()
-            self._spares[shape] = _Spare(counters, filled)
+            counters, record = _zeros(key), getattr(stream, "record_event", None)
+            self._spares[shape] = _Spare(counters, record() if record is not None else None)
             while len(self._spares) > self._max_sets:
                 self._spares.popitem(last=False)
         else:

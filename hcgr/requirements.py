@@ -7,6 +7,7 @@ too. :mod:`hcgr.contract` composes them into the contract of an entry point.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,9 +46,14 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def shown(value: Any) -> str:
+    """``repr`` without the address that the default one ends with, so that a message is the same in every run."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
 def _describe(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
-        return f"{type(value).__name__} {value!r}"
+        return f"{type(value).__name__} {shown(value)}"
     return f"{_dtype_name(value.dtype)} {list(value.shape)}"
 
 
@@ -64,19 +70,19 @@ def one_of(name: str, value: Any, accepted: Sequence[int]) -> Problem | None:
     """`value` is one of some integers; a bool is not an integer here."""
     if isinstance(value, int) and not isinstance(value, bool) and value in accepted:
         return None
-    return Problem(name, f"one of {', '.join(map(str, accepted))}", repr(value))
+    return Problem(name, f"one of {', '.join(map(str, accepted))}", shown(value))
 
 
 def is_bool(name: str, value: Any) -> Problem | None:
     """`value` is True or False."""
-    return None if isinstance(value, bool) else Problem(name, "True or False", repr(value))
+    return None if isinstance(value, bool) else Problem(name, "True or False", shown(value))
 
 
 def positive_integer(name: str, value: Any) -> Problem | None:
     """`value` is an integer above zero, maybe a symbolic one; a bool is not an integer here."""
     if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool) and value > 0:
         return None
-    return Problem(name, "a positive integer", repr(value))
+    return Problem(name, "a positive integer", shown(value))
 
 
 def finite_positive(name: str, value: Any) -> Problem | None:
@@ -84,7 +90,7 @@ def finite_positive(name: str, value: Any) -> Problem | None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if number and 0 < value < math.inf:
         return None
-    return Problem(name, "a finite number above 0", repr(value))
+    return Problem(name, "a finite number above 0", shown(value))
 
 
 def dtype_in(name: str, tensor: torch.Tensor, dtypes: Sequence[torch.dtype]) -> Problem | None:
@@ -149,7 +155,8 @@ def vector_aligned(name: str, tensor: torch.Tensor) -> Problem | None:
     """The first element is 16 bytes aligned. Reads the address."""
     if tensor.numel() == 0 or tensor.data_ptr() % VECTOR_BYTES == 0:
         return None
-    given = f"address {tensor.data_ptr():#x} (storage offset {tensor.storage_offset()} elements)"
+    past = tensor.data_ptr() % VECTOR_BYTES
+    given = f"an address {past} bytes past such a one (storage offset {tensor.storage_offset()} elements)"
     return Problem(name, f"aligned to {VECTOR_BYTES} bytes", given)
 
 
@@ -171,7 +178,11 @@ def disjoint(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tens
     (begin, end), (other_begin, other_end) = byte_range(tensor), byte_range(other)
     if begin == end or other_begin == other_end or end <= other_begin or other_end <= begin:
         return None
-    given = f"bytes {begin:#x}..{end:#x} against {other_begin:#x}..{other_end:#x}"
+    first = max(begin, other_begin)
+    given = (
+        f"an overlap of {min(end, other_end) - first} bytes, from byte {first - begin} of {name} "
+        f"and byte {first - other_begin} of {other_name}"
+    )
     return Problem(name, f"disjoint from {other_name}", given)
 
 

@@ -100,6 +100,7 @@ def case_record(task: Task, outcome: Outcome, replay: str) -> JsonDict:
         "resources": value.get("resources", []),
         "facts": value.get("facts", {}),
         "cost": value.get("cost"),
+        "protocol": value.get("protocol"),
     }
     return sanitise(record)
 
@@ -124,7 +125,9 @@ def stage_status(counts: Mapping[str, int], reason: str = "") -> tuple[str, str]
 
 
 def sanitise(value: Any) -> Any:
-    """JSON has no NaN or infinity: they become the strings ``nan``, ``inf`` and ``-inf``."""
+    """What JSON in UTF-8 can hold: NaN and infinity become ``nan``, ``inf`` and ``-inf``, lone surrogates ``?``."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):

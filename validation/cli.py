@@ -15,8 +15,9 @@ from typing import NoReturn
 from validation import devices
 from validation.cases import COMMAND
 from validation.operation import JsonDict, UnknownOperationError, load_operation, registered_operations
-from validation.report import console
+from validation.report import console, show
 from validation.report.check import InvalidReportError
+from validation.report.shards import Shard, ShardError
 from validation.report.verdict import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE
 from validation.report.writer import ReportPathError, probe, report_paths, write_report
 from validation.runner import Plan, SelectionError, run_arch
@@ -40,6 +41,7 @@ examples:
   hcgr-validate --list                              every case, and why it is there
   hcgr-validate --arch gfx950 --skip contract       everything but the error contract (a partial verdict)
   hcgr-validate --arch gfx942 --case ID --seed N    one case alone, as a failing case prints it
+  hcgr-validate --arch gfx942 --shard 2/4 --report part2.json    a quarter; join all with hcgr-report merge
 
 exit codes:
   0    PASS          every stage that was selected passed, with kernels executed
@@ -48,6 +50,10 @@ exit codes:
   3    INCONCLUSIVE  nothing was proved: not executed, our own failure, or less evidence than --require asks for
   130  interrupted   no report was written for the arch that was running
 With several archs the exit code is that of the worst verdict."""
+
+
+#: What can be written beside the report, as :data:`validation.report.show.FORMATS` names it.
+DERIVED = {"junit": "JUnit XML", "sarif": "SARIF", "html": "an HTML page"}
 
 
 class UsageError(Exception):
@@ -74,6 +80,13 @@ def _positive(text: str) -> int:
     if not 1 <= number <= 1024:
         raise argparse.ArgumentTypeError(f"must be from 1 to 1024 (got {text!r})")
     return number
+
+
+def _shard(text: str) -> Shard:
+    try:
+        return Shard.parse(text)
+    except ShardError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _arch(text: str) -> str:
@@ -117,6 +130,13 @@ def parser() -> argparse.ArgumentParser:
         help="write the JSON report here, whole or not at all; with several archs, out.json becomes "
         "out.ARCH.json. Without it, only the table is shown",
     )
+    for name, spelt in DERIVED.items():
+        p.add_argument(
+            f"--{name}",
+            type=Path,
+            metavar="PATH",
+            help=f"also write the report as {spelt} here; named like --report with several archs",
+        )
     p.add_argument(
         "--seed", type=_whole, default=0, metavar="N", help="seed of the grid and of every input (default: 0)"
     )
@@ -147,6 +167,13 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--case", metavar="ID", help="replay this case alone")
     p.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="i/n",
+        help="run every n-th case of each stage, from the i-th on; the verdict is partial, and hcgr-report merge "
+        "joins the reports of all n",
+    )
+    p.add_argument(
         "--grid",
         choices=("pairwise", "full"),
         default="pairwise",
@@ -164,6 +191,14 @@ def parser() -> argparse.ArgumentParser:
         default="hcgr",
         metavar="NAME",
         help=f"operation under test: {', '.join(registered_operations())}, or module:attribute (default: hcgr)",
+    )
+    p.add_argument(
+        "--mutants",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="RESULT",
+        help="a result of hcgr-mutate to show and judge in the report; may be repeated, one for each arch",
     )
     p.add_argument("--list", action="store_true", help="list stages and cases with their reasons, and stop")
     return p
@@ -212,19 +247,24 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
         cover=options.grid,
         level=options.level,
         required=options.require,
+        shard=options.shard,
         command=(COMMAND, *arguments),
         device_modules=device_modules,
+        mutants=tuple(str(path.resolve()) for path in options.mutants),
     )
     if plan.case and (plan.only or plan.skip):
         raise UsageError("--case runs one case alone and does not go together with --only or --skip")
+    if plan.case and plan.shard:
+        raise UsageError("--case runs one case alone and does not go together with --shard")
     plan.check()
     if options.list:
         for line in console.listing(_cases(plan)):
             print(line)
         return 0
     arches = _arches(options.arch)
-    paths = report_paths(options.report, arches) if options.report else {}
-    for path in paths.values():
+    asked = {"report": options.report} | {name: getattr(options, name) for name in DERIVED}
+    paths = {kind: report_paths(path, arches) for kind, path in asked.items() if path is not None}
+    for path in (path for places in paths.values() for path in places.values()):
         probe(path)
     return _validate(plan, arches, paths)
 
@@ -241,25 +281,28 @@ def _cases(plan: Plan) -> list[tuple[str, str, list[tuple[str, Sequence[str]]]]]
         module = stage(name)
         request = plan.request(devices.ARCHES[0])
         tasks = [plan.find_case(devices.ARCHES[0])] if plan.case else module.plan(request)
+        tasks = plan.shard.take(tasks) if plan.shard else tasks
         listed.append((name, module.TITLE, [(task.id, task.why) for task in tasks]))
     return listed
 
 
-def _validate(plan: Plan, arches: list[str], paths: dict[str, Path]) -> int:
+def _validate(plan: Plan, arches: list[str], paths: dict[str, dict[str, Path]]) -> int:
     codes: list[int] = []
     written: list[Path] = []
     previous = signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # until now nothing had to be cleared up: validation.entry
     try:
         for arch in arches:
             with console.view() as shown:
                 report = run_arch(plan, arch, shown)
             shown.table(report)
             codes.append(report["verdict"]["exit_code"])
-            if arch in paths and not _write(paths[arch], report):
-                codes.append(EXIT_CODES["INCONCLUSIVE"])
-            elif arch in paths:
-                written.append(paths[arch])
-                shown.say(f"  report: {paths[arch]}")
+            for kind, places in paths.items():
+                if not _write(kind, places[arch], report):
+                    codes.append(EXIT_CODES["INCONCLUSIVE"])
+                    break
+                written.append(places[arch])
+                shown.say(f"  {kind}: {places[arch]}")
     except KeyboardInterrupt:
         kept = f"; complete: {', '.join(map(str, written))}" if written else ""
         unwritten = "; no report was written" if paths else ""
@@ -270,10 +313,13 @@ def _validate(plan: Plan, arches: list[str], paths: dict[str, Path]) -> int:
     return _worst(codes)
 
 
-def _write(path: Path, report: JsonDict) -> bool:
-    """Write a report; on failure say so in one line, and that what was at ``path`` is still there."""
+def _write(kind: str, path: Path, report: JsonDict) -> bool:
+    """Write a report, or what is derived from it; on failure say so in one line."""
     try:
-        write_report(path, report)
+        if kind == "report":
+            write_report(path, report)
+        else:
+            show.write(path, report, kind)
     except (InvalidReportError, OSError) as error:
         _complain(f"{path} was not written: {error}")
         return False

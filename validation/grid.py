@@ -43,11 +43,41 @@ class AxisValue:
 
 
 @dataclass(frozen=True)
+class Between:
+    """Whole numbers from ``low`` to ``high`` in steps of ``step``, which an axis takes beside its listed values.
+
+    No cover holds them. They have names (``prefix`` and the number), for whatever searches the space: see
+    :mod:`validation.strategies`.
+    """
+
+    prefix: str
+    low: int
+    high: int
+    step: int = 1
+
+    def numbers(self) -> range:
+        """All of them."""
+        return range(self.low, self.high + 1, self.step)
+
+    def label(self, number: int) -> str:
+        """The name of ``number``."""
+        return f"{self.prefix}{number}"
+
+    def value(self, label: str) -> AxisValue | None:
+        """The number called ``label``; ``None`` if it is not one of these."""
+        digits = label.removeprefix(self.prefix)
+        if not digits.isdecimal() or self.label(int(digits)) != label or int(digits) not in self.numbers():
+            return None
+        return AxisValue(label, int(digits), "variation", "between the listed values")
+
+
+@dataclass(frozen=True)
 class Axis:
-    """A parameter of the operation and the values it takes."""
+    """A parameter of the operation and the values it takes: those listed, and on request whole numbers ``between``."""
 
     name: str
     values: tuple[AxisValue, ...]
+    between: Between | None = None
 
 
 @dataclass(frozen=True)
@@ -83,15 +113,22 @@ class Grid:
     axes: tuple[Axis, ...]
     rules: tuple[Rule, ...] = ()
     anchors: tuple[Anchor, ...] = ()
+    _axes: dict[str, Axis] = field(init=False, repr=False, compare=False, default_factory=dict)
     _values: dict[str, dict[str, AxisValue]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for axis in self.axes:
+            self._axes[axis.name] = axis
             self._values[axis.name] = {v.label: v for v in axis.values}
         labels = [v.label for axis in self.axes for v in axis.values]
         twice = {label for label in labels if labels.count(label) > 1}
         if twice:
             raise GridError(f"labels must be unique in a grid, these are not: {', '.join(sorted(twice))}")
+        for axis in self.axes:
+            for value in axis.values:
+                number = axis.between and axis.between.value(value.label)
+                if number and number.value != value.value:
+                    raise GridError(f"label {value.label!r} is {value.value!r} and also the number {number.value}")
         for rule in self.rules:
             missing = set(rule.axes) - set(self._values)
             if missing:
@@ -108,20 +145,38 @@ class Grid:
             raise GridError(f"{name!r} has {len(parts)} parts, this grid has {len(self.axes)} axes")
         labels: dict[str, str] = {}
         for axis, label in zip(self.axes, parts, strict=True):
-            if label not in self._values[axis.name]:
-                known = ", ".join(self._values[axis.name])
-                raise GridError(f"{label!r} is not a value of axis {axis.name!r} (values: {known})")
+            self.value(axis, label)
             labels[axis.name] = label
-        broken = self._broken(labels)
+        broken = self.broken(labels)
         if broken:
             raise GridError(f"{name!r} is not a legal case: {broken.why}")
         return self._case(labels, ())
+
+    def value(self, axis: Axis, label: str) -> AxisValue:
+        """The value of ``axis`` called ``label``; ``GridError`` names those there are."""
+        found = self._values[axis.name].get(label) or (axis.between and axis.between.value(label))
+        if not found:
+            known = ", ".join(self._values[axis.name])
+            if axis.between:
+                b = axis.between
+                known += f", and {b.label(b.low)} to {b.label(b.high)} in steps of {b.step}"
+            raise GridError(f"{label!r} is not a value of axis {axis.name!r} (values: {known})")
+        return found
+
+    def broken(self, labels: Mapping[str, str]) -> Rule | None:
+        """The first rule that ``labels`` (axis to label, not necessarily of all axes) break."""
+        for rule in self.rules:
+            if all(name in labels for name in rule.axes):
+                left, right = (self.value(self._axes[name], labels[name]).value for name in rule.axes)
+                if not rule.allows(left, right):
+                    return rule
+        return None
 
     # -- covers ------------------------------------------------------------------------------------------------
 
     def full(self) -> list[Case]:
         """Every legal combination."""
-        return [self._case(labels, ()) for labels in self._product() if not self._broken(labels)]
+        return [self._case(labels, ()) for labels in self._product() if not self.broken(labels)]
 
     def pairwise(self, seed: int) -> list[Case]:
         """The anchors, then cases until each legal pair of values has met at least once."""
@@ -158,7 +213,7 @@ class Grid:
         for name, label in labels.items():
             if label not in self._values.get(name, {}):
                 raise GridError(f"anchor {anchor.why!r}: axis {name!r} has no value {label!r}")
-        broken = self._broken(labels)
+        broken = self.broken(labels)
         if broken:
             raise GridError(f"anchor {anchor.why!r} breaks a rule: {broken.why}")
         return labels
@@ -168,19 +223,10 @@ class Grid:
         for combination in itertools.product(*(axis.values for axis in self.axes)):
             yield dict(zip(names, (v.label for v in combination), strict=True))
 
-    def _broken(self, labels: Mapping[str, str]) -> Rule | None:
-        for rule in self.rules:
-            a, b = rule.axes
-            if a in labels and b in labels:
-                left, right = self._values[a][labels[a]].value, self._values[b][labels[b]].value
-                if not rule.allows(left, right):
-                    return rule
-        return None
-
     def _legal_pairs(self) -> Iterator[Pair]:
         for a, b in itertools.combinations(self.axes, 2):
             for left, right in itertools.product(a.values, b.values):
-                if not self._broken({a.name: left.label, b.name: right.label}):
+                if not self.broken({a.name: left.label, b.name: right.label}):
                     yield (a.name, left.label), (b.name, right.label)
 
     def _pairs(self, labels: Mapping[str, str]) -> Iterator[Pair]:
@@ -197,7 +243,7 @@ class Grid:
         options: list[tuple[int, float, dict[str, str]]] = []
         for value in axis.values:
             trial = labels | {axis.name: value.label}
-            if self._broken(trial) is None:
+            if self.broken(trial) is None:
                 gain = sum(p in missing for p in self._pairs(trial))
                 options.append((-gain, rng.random(), trial))
         for _, _, trial in sorted(options, key=lambda option: option[:2]):
@@ -219,7 +265,7 @@ class Grid:
         chosen.setdefault(case.name, case)
 
     def _case(self, labels: Mapping[str, str], why: tuple[str, ...]) -> Case:
-        values = [self._values[axis.name][labels[axis.name]] for axis in self.axes]
+        values = [self.value(axis, labels[axis.name]) for axis in self.axes]
         params = {axis.name: v.value for axis, v in zip(self.axes, values, strict=True) if not callable(v.value)}
         for axis, v in zip(self.axes, values, strict=True):
             if callable(v.value):

@@ -16,9 +16,12 @@ import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from validation.grid import Case, Grid
+
+if TYPE_CHECKING:
+    from validation.protocol import Scenario
 
 ENTRY_POINT_GROUP = "hcgr.operations"
 
@@ -110,6 +113,7 @@ class CostModel:
 class Operation:
     """A named set of entry points. ``packages`` are the import packages that hold the code under test.
 
+    ``protocol`` holds what its launches must get right together, under any schedule.
     ``kernel_paths`` tells the path of a kernel from a part of its name. A kernel that no part matches (one that
     several paths share, say) is no evidence for any.
     """
@@ -120,6 +124,7 @@ class Operation:
     entry_points: tuple[EntryPoint, ...]
     kernel_paths: Mapping[str, str] = field(default_factory=dict)
     cost: CostModel | None = None
+    protocol: tuple[Scenario, ...] = ()
 
     def paths_of(self, kernels: Sequence[str]) -> list[str]:
         """The paths that launches of ``kernels`` took, each once, in the order of :attr:`kernel_paths`."""

@@ -14,6 +14,7 @@ from validation.cases import Outcome, Task, case_record, replay_command
 from validation.devices.pool import Pool
 from validation.operation import JsonDict, Operation
 from validation.report.builder import StageRun, build_report
+from validation.report.shards import Shard, left_out
 from validation.stages import STAGES, Request, Stage, stage
 from validation.stages.environment import describe, source_state
 
@@ -36,12 +37,14 @@ class Plan:
     cover: str = "pairwise"
     level: str = "default"
     required: str | None = None
+    shard: Shard | None = None
     command: tuple[str, ...] = ()
     device_modules: tuple[str, ...] = devices.DEVICES
+    mutants: tuple[str, ...] = ()
 
     def request(self, arch: str) -> Request:
         """What the stages plan from."""
-        return Request(self.operation, self.operation_name, arch, self.seed, self.cover, self.level)
+        return Request(self.operation, self.operation_name, arch, self.seed, self.cover, self.level, self.mutants)
 
     def selected(self) -> tuple[str, ...]:
         """Names of the stages to run, in order."""
@@ -51,9 +54,11 @@ class Plan:
 
     def left_out(self) -> tuple[str, ...]:
         """What the caller chose not to run, in words."""
-        if self.case is not None:
-            return (f"every case but {self.case}",)
-        return tuple(f"stage {name}" for name in STAGES if name not in self.selected())
+        return left_out(self.selection(), tuple(STAGES), self.shard)
+
+    def selection(self) -> JsonDict:
+        """What was chosen, as the report holds it."""
+        return {"stages": list(self.selected()), "case": self.case, "cover": self.cover, "level": self.level}
 
     def check(self) -> None:
         """Raise :class:`SelectionError` when the selection names what does not exist, or leaves nothing."""
@@ -62,8 +67,17 @@ class Plan:
                 raise SelectionError(f"unknown stage {name!r} (stages: {', '.join(STAGES)})")
         if self.case is not None:
             self.find_case(devices.ARCHES[0])
+        elif self.mutants:
+            self.check_mutants()
         if not self.selected():
             raise SelectionError("--only and --skip leave no stage to run")
+
+    def check_mutants(self) -> None:
+        """Raise :class:`SelectionError` when a result of ``hcgr-mutate`` cannot be read or believed."""
+        try:
+            stage("mutants").plan(self.request(devices.ARCHES[0]))
+        except LookupError as error:
+            raise SelectionError(str(error.args[0])) from error
 
     def find_case(self, arch: str) -> Task:
         """The task behind :attr:`case`."""
@@ -98,10 +112,10 @@ def claim_device(arch: str, modules: Sequence[str]) -> tuple[str | None, list[de
 
 
 class Pools:
-    """The worker pools of one arch, started when first used: one on the claimed device, one that compiles.
+    """The worker pools of one arch, started when first used: one on the claimed device, one for each other level.
 
-    A GPU's workers run FlyDSL's own backend; assembly text comes from the compile-only device. Every other device
-    compiles in its own workers.
+    A GPU's workers run FlyDSL's own backend; assembly text comes from the compile-only device, and stages of emulated
+    evidence run in the emulator there too. Every other device does all of it in its own workers.
     """
 
     def __init__(self, jobs: int, arch: str, module: str | None) -> None:
@@ -124,7 +138,7 @@ class Pools:
         """The pool in which the tasks of a stage run; only called when there is a device."""
         assert self._module is not None
         on_gpu = devices.device(self._module).LEVEL == "runtime"
-        name = devices.COMPILER if on_gpu and module.LEVEL == "compile-only" else self._module
+        name = devices.BESIDE_A_GPU.get(module.LEVEL or "", self._module) if on_gpu else self._module
         if name not in self._pools:
             environment = devices.device(name).worker_environment(self._arch)
             self._pools[name] = Pool(self._jobs, self._arch, name, environment)
@@ -150,7 +164,9 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         "arch": arch,
         "seed": plan.seed,
         "command": list(plan.command),
-        "selection": {"stages": list(plan.selected()), "case": plan.case, "cover": plan.cover, "level": plan.level},
+        "selection": plan.selection(),
+        "shard": plan.shard.as_json() if plan.shard else None,
+        "parts": [],
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - begun, 3),
         "environment": describe(),
@@ -185,7 +201,8 @@ def _run_stage(
         return skipped("no device can run or compile anything here")
     if not devices.meets(level, module.NEEDS):
         return skipped(f"needs {module.NEEDS} evidence, the device gives {level}")
-    tasks = [plan.find_case(arch)] if plan.case else module.plan(plan.request(arch))
+    planned = [plan.find_case(arch)] if plan.case else module.plan(plan.request(arch))
+    tasks = plan.shard.take(planned) if plan.shard else planned
     order = {task.id: position for position, task in enumerate(tasks)}
     progress.stage_started(arch, module.TITLE, len(tasks))
     begun = time.monotonic()
@@ -202,8 +219,15 @@ def _run_stage(
         evidence,
         records,
         time.monotonic() - begun,
-        "" if records else "the operation has no case for this stage",
+        "" if records else _nothing(plan, module, len(planned)),
+        planned=len(planned),
     )
+
+
+def _nothing(plan: Plan, module: Stage, planned: int) -> str:
+    if planned:
+        return f"none of its {planned} cases falls into shard {plan.shard}"
+    return str(getattr(module, "EMPTY", "the operation has no case for this stage"))
 
 
 def _record(plan: Plan, arch: str, task: Task, outcome: Outcome) -> JsonDict:

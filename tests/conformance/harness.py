@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from validation.emulator.checks.effects import SCC_KEY, effect_of, key_name
+from validation.emulator.errors import KernelFault
+from validation.emulator.isa import TABLE
 from validation.emulator.launch import Launch
+from validation.emulator.machine.transfer import scalar_key
 from validation.emulator.machine.waves import FloatMode, Waves
 from validation.emulator.memory.space import AddressSpace
 from validation.emulator.program import parse_program
@@ -155,17 +159,46 @@ def run(
                 bytes(lds) if isinstance(lds, bytes | bytearray) else np.ascontiguousarray(lds).tobytes(), np.uint8
             )
             content[: len(raw)] = raw
+        before = _registers(w)
         with np.errstate(all="ignore"):
             chunk.run()
+        _record(launch)
+        _check_effects(launch, before, _registers(w), w.agpr_base)
+    except KernelFault:  # what s_trap is there for
+        _record(launch)
+        raise
     finally:
         launch.close()
-    coverage.record(arch, (i.mnemonic for i, hit in zip(program.instructions, launch.hits, strict=True) if hit))
     return State(
         w.V[: w.agpr_base, 0].copy(), w.V[w.agpr_base :, 0].copy(), [int(x) for x in w.S[:, 0]], bool(w.scc[0]),
         int(w.S[126, 0]) | int(w.S[127, 0]) << 32, int(w.S[106, 0]) | int(w.S[107, 0]) << 32,
         content[:lds_bytes].copy(),
         launch.log.all(),
     )  # fmt: skip
+
+
+def _record(launch: Launch) -> None:
+    program = launch.program
+    executed = (i.mnemonic for i, hit in zip(program.instructions, launch.hits, strict=True) if hit)
+    coverage.record(program.arch, executed)
+
+
+def _registers(w: Waves) -> dict[int, bytes]:
+    """Contents of every register, by key (see ``checks/effects.py``)."""
+    vectors = {r: w.V[r].tobytes() for r in range(len(w.V))}
+    return {**vectors, **{scalar_key(r): w.S[r].tobytes() for r in range(128)}, SCC_KEY: w.scc.tobytes()}
+
+
+def _check_effects(launch: Launch, before: dict[int, bytes], after: dict[int, bytes], agpr_base: int) -> None:
+    """Nothing may change that the checkers believe to stay: their idea of what an instruction writes is tested by every
+    vector of every instruction."""
+    program = launch.program
+    allowed: set[int] = set()
+    for inst, hit in zip(program.instructions, launch.hits, strict=True):
+        if hit:
+            allowed.update(effect_of(inst, TABLE[program.arch, inst.mnemonic], agpr_base).writes)
+    changed = [key_name(key, agpr_base) for key in before if before[key] != after[key] and key not in allowed]
+    assert not changed, f"{', '.join(changed)} changed, which no instruction is known to write"
 
 
 def _fill(w: Waves, registers: Mapping[int, Any], base: int) -> None:

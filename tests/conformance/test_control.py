@@ -135,14 +135,16 @@ def test_instructions_without_architectural_effect(arch: str) -> None:
     assert (after.v == before.v).all()
 
 
-def test_trap_is_a_fault_that_names_its_place() -> None:
+@pytest.mark.parametrize("arch", ARCHS)
+def test_trap_is_a_fault_that_names_its_place(arch: str) -> None:
     with pytest.raises(KernelFault, match="s_trap 2 at asm line"):
-        run("s_trap 2")
+        run("s_trap 2", arch=arch)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("end", ["s_endpgm", "s_endpgm_saved"])
-def test_end(end: str) -> None:
-    assert run(f"s_mov_b32 s20, 1\n{end}\ns_mov_b32 s20, 2").s[20] == 1
+def test_end(end: str, arch: str) -> None:
+    assert run(f"s_mov_b32 s20, 1\n{end}\ns_mov_b32 s20, 2", arch=arch).s[20] == 1
 
 
 def test_waitcnt_forms() -> None:

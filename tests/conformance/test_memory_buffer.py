@@ -43,9 +43,10 @@ def test_raw_load_formats(suffix: str, exec_: int, arch: str) -> None:
     assert not state.findings
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("exec_", [FULL, SPARSE])
 @pytest.mark.parametrize("suffix", STORES)
-def test_raw_store_formats_and_clamp(suffix: str, exec_: int) -> None:
+def test_raw_store_formats_and_clamp(suffix: str, exec_: int, arch: str) -> None:
     """The descriptor ends in the middle of lane 40's 16 bytes: dwords are stored or dropped one by one."""
     memory, (nbytes, shift) = arena(), STORES[suffix]
     count = registers(nbytes)
@@ -56,6 +57,7 @@ def test_raw_store_formats_and_clamp(suffix: str, exec_: int) -> None:
         exec_=exec_,
         v={1: [16 * lane for lane in range(64)], **{10 + i: VALUES[i] for i in range(count)}},
         s=memory.descriptor(4, limit),
+        arch=arch,
     )
     wanted = bytearray(memory.before)
     dropped = 0
@@ -213,12 +215,14 @@ def test_malformed_operands_are_refused(line: str) -> None:
         run(line)
 
 
-def test_cache_maintenance_moves_no_data() -> None:
+@pytest.mark.parametrize("arch", ARCHS)
+def test_cache_maintenance_moves_no_data(arch: str) -> None:
     memory = arena()
     state = run(
         ["buffer_wbl2 sc0 sc1", "buffer_inv sc1", "buffer_load_dword v1, off, s[4:7], 0 sc0 sc1 nt"],
         space=memory.space,
         s=memory.descriptor(4),
+        arch=arch,
     )
     assert int(state.v[1][0]) == word(memory.before, 0)
     assert memory.content == pattern(4096)
@@ -242,16 +246,25 @@ def test_scalar_load(count: int, arch: str) -> None:
         assert state.s[16 : 16 + count] == [word(memory.before, place + 4 * i) for i in range(count)]
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
-def test_scalar_buffer_load_is_clamped_by_dword(count: int) -> None:
+def test_scalar_buffer_load_is_clamped_by_dword(count: int, arch: str) -> None:
     memory = arena()
     name = "s_buffer_load_dword" if count == 1 else f"s_buffer_load_dwordx{count}"
     state = run(
-        f"{name} {span(16, count, 's')}, s[4:7], s9", space=memory.space, s={**memory.descriptor(4, 108), 9: 96}
+        f"{name} {span(16, count, 's')}, s[4:7], s9",
+        space=memory.space,
+        s={**memory.descriptor(4, 108), 9: 96},
+        arch=arch,
     )
     wanted = [word(memory.before, 96 + 4 * i) if 100 + 4 * i <= 108 else 0 for i in range(count)]
     assert state.s[16 : 16 + count] == wanted
-    state = run(f"{name} {span(16, count, 's')}, s[4:7], 0x8", space=memory.space, s=memory.descriptor(4, 5, stride=16))
+    state = run(
+        f"{name} {span(16, count, 's')}, s[4:7], 0x8",
+        space=memory.space,
+        s=memory.descriptor(4, 5, stride=16),
+        arch=arch,
+    )
     wanted = [word(memory.before, 8 + 4 * i) if 12 + 4 * i <= 80 else 0 for i in range(count)]
     assert state.s[16 : 16 + count] == wanted
 

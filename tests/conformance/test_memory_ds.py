@@ -94,9 +94,10 @@ def test_write(name: str, exec_: int, arch: str) -> None:
     assert not state.findings
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("tag", ["", "st64"])
 @pytest.mark.parametrize(("bits", "size"), [("b32", 4), ("b64", 8)])
-def test_read2(bits: str, size: int, tag: str) -> None:
+def test_read2(bits: str, size: int, tag: str, arch: str) -> None:
     """The result may lie over the address."""
     unit, count = size * (64 if tag else 1), size // 4
     second = 3 if tag else 17
@@ -104,6 +105,7 @@ def test_read2(bits: str, size: int, tag: str) -> None:
         f"ds_read2{tag}_{bits} {span(20, 2 * count)}, v20 offset0:1 offset1:{second}",
         lds=LDS,
         v={20: [lane * 8 for lane in range(64)]},
+        arch=arch,
     )
     for lane in range(64):
         for half, offset in enumerate((1, second)):
@@ -112,9 +114,10 @@ def test_read2(bits: str, size: int, tag: str) -> None:
                 assert got == word(LDS, lane * 8 + unit * offset + 4 * i)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("tag", ["", "st64"])
 @pytest.mark.parametrize(("bits", "size"), [("b32", 4), ("b64", 8)])
-def test_write2(bits: str, size: int, tag: str) -> None:
+def test_write2(bits: str, size: int, tag: str, arch: str) -> None:
     """Where both halves meet, the second one is the later."""
     unit, count = size * (64 if tag else 1), size // 4
     state = run(
@@ -122,6 +125,7 @@ def test_write2(bits: str, size: int, tag: str) -> None:
         lds=LDS,
         exec_=SPARSE,
         v={1: [lane * 2 * size for lane in range(64)], **{10 + i: VALUES[i] for i in range(2 * count)}},
+        arch=arch,
     )
     wanted = bytearray(LDS)
     for half in range(2):
@@ -133,9 +137,10 @@ def test_write2(bits: str, size: int, tag: str) -> None:
     assert state.lds.tobytes() == bytes(wanted)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("tag", ["", "st64"])
 @pytest.mark.parametrize(("bits", "size"), [("b32", 4), ("b64", 8)])
-def test_exchange2(bits: str, size: int, tag: str) -> None:
+def test_exchange2(bits: str, size: int, tag: str, arch: str) -> None:
     unit, count = size * (64 if tag else 1), size // 4
     second = 2 if tag else 64
     state = run(
@@ -143,6 +148,7 @@ def test_exchange2(bits: str, size: int, tag: str) -> None:
         f"offset1:{second}",
         lds=LDS,
         v={1: [lane * size for lane in range(64)], **{10 + i: VALUES[i] for i in range(2 * count)}},
+        arch=arch,
     )
     wanted = bytearray(LDS)
     for half in range(2):
@@ -160,21 +166,27 @@ def test_address_wraps_at_32_bits() -> None:
     assert state.v[2].tolist() == [word(LDS, 4)] * 64
 
 
-def test_addtid_adds_the_lane() -> None:
+@pytest.mark.parametrize("arch", ARCHS)
+def test_addtid_adds_the_lane(arch: str) -> None:
     state = run(
-        ["ds_read_addtid_b32 v2 offset:16", "ds_write_addtid_b32 v3 offset:1024"], lds=LDS, m0=0x50020, v={3: VALUES[0]}
+        ["ds_read_addtid_b32 v2 offset:16", "ds_write_addtid_b32 v3 offset:1024"],
+        lds=LDS,
+        m0=0x50020,
+        v={3: VALUES[0]},
+        arch=arch,
     )
     assert state.v[2].tolist() == [word(LDS, 0x20 + 16 + 4 * lane) for lane in range(64)]
     assert state.lds.tobytes()[0x420 : 0x420 + 256] == VALUES[0].tobytes()
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("name", "sign"), [("append", 1), ("consume", -1)])
-def test_append_and_consume_count_active_lanes(name: str, sign: int) -> None:
+def test_append_and_consume_count_active_lanes(name: str, sign: int, arch: str) -> None:
     lds = struct.pack("<4I", 1, 2, 3, 1000)
-    state = run(f"ds_{name} v2 offset:4", lds=lds, m0=8, v={2: OLD}, exec_=SPARSE)
+    state = run(f"ds_{name} v2 offset:4", lds=lds, m0=8, v={2: OLD}, exec_=SPARSE, arch=arch)
     assert struct.unpack("<4I", state.lds.tobytes()[:16])[3] == 1000 + sign * SPARSE.bit_count()
     assert state.v[2].tolist() == [1000 if is_active(SPARSE, lane) else OLD for lane in range(64)]
-    state = run(f"ds_{name} v2 offset:4", lds=lds, m0=8, v={2: OLD}, exec_=0)
+    state = run(f"ds_{name} v2 offset:4", lds=lds, m0=8, v={2: OLD}, exec_=0, arch=arch)
     assert state.lds.tobytes()[:16] == lds
 
 
@@ -214,9 +226,10 @@ def test_out_of_bounds_reads_zero_and_drops_writes() -> None:
     assert [(f.check, f.lane, f.occurrences) for f in state.findings] == [("memcheck", 1, 32)] * 2
 
 
-def test_nop_does_nothing_and_gws_is_refused() -> None:
-    assert run("ds_nop", lds=LDS).lds.tobytes() == LDS
+@pytest.mark.parametrize("arch", ARCHS)
+def test_nop_does_nothing_and_gws_is_refused(arch: str) -> None:
+    assert run("ds_nop", lds=LDS, arch=arch).lds.tobytes() == LDS
     with pytest.raises(UnsupportedError):
-        run("ds_gws_barrier v1 gds")
+        run("ds_gws_barrier v1 gds", arch=arch)
     with pytest.raises(AsmError):
-        run("ds_read_b32 v1, v2 offset:65536")
+        run("ds_read_b32 v1, v2 offset:65536", arch=arch)

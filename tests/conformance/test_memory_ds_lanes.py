@@ -53,10 +53,11 @@ CODES = {
 }
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("exec_", [FULL, SPARSE])
 @pytest.mark.parametrize("text", CODES)
-def test_swizzle(text: str, exec_: int) -> None:
-    state = run(f"ds_swizzle_b32 v2, v2 offset:{text}", v={2: DATA}, exec_=exec_)
+def test_swizzle(text: str, exec_: int, arch: str) -> None:
+    state = run(f"ds_swizzle_b32 v2, v2 offset:{text}", v={2: DATA}, exec_=exec_, arch=arch)
     for lane in range(64):
         source = swizzle_source(CODES[text], lane)
         wanted = int(DATA[source]) if is_active(exec_, source) else 0
@@ -92,10 +93,11 @@ def test_bpermute_pulls(exec_: int, offset: int, arch: str) -> None:
         assert int(state.v[2][lane]) == (wanted if is_active(exec_, lane) else ADDRESS[lane])
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("exec_", [FULL, SPARSE, 1 << 63])
 @pytest.mark.parametrize("offset", [0, 8])
-def test_permute_pushes(exec_: int, offset: int) -> None:
-    state = run(f"ds_permute_b32 v4, v2, v3 offset:{offset}", v={2: ADDRESS, 3: DATA, 4: OLD}, exec_=exec_)
+def test_permute_pushes(exec_: int, offset: int, arch: str) -> None:
+    state = run(f"ds_permute_b32 v4, v2, v3 offset:{offset}", v={2: ADDRESS, 3: DATA, 4: OLD}, exec_=exec_, arch=arch)
     received = [0] * 64
     for lane in range(64):
         if is_active(exec_, lane):

@@ -82,13 +82,15 @@ def test_buffer_load_lds_writes_zeros_for_clamped_lanes(suffix: str, arch: str) 
     assert state.lds.tobytes() == expected(memory.before, suffix, shown, 64 + 32, SPARSE, 500 + 64)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("suffix", BOTH)
-def test_scratch_load_lds(suffix: str) -> None:
+def test_scratch_load_lds(suffix: str, arch: str) -> None:
     state = run(
         ["scratch_store_dword off, v1, off offset:8", f"scratch_load_lds_{suffix} off, off offset:8"],
         lds=BEFORE,
         v={1: [0x80F1 + 0x01010000 * lane for lane in range(64)]},
         scratch_bytes=32,
+        arch=arch,
     )
     own = b"".join((0x80F1 + 0x01010000 * lane).to_bytes(4, "little") for lane in range(64))
     assert state.lds.tobytes() == expected(own, suffix, [4 * lane for lane in range(64)], 8, FULL)

@@ -112,8 +112,9 @@ def test_scalar_base_takes_an_unsigned_lane_offset() -> None:
     assert int(state.v[20][5]) == int.from_bytes(memory.before[:4], "little")
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("suffix", LOADS)
-def test_flat_load_splits_lanes_among_lds_scratch_and_global(suffix: str) -> None:
+def test_flat_load_splits_lanes_among_lds_scratch_and_global(suffix: str, arch: str) -> None:
     memory, count = arena(), registers(LOADS[suffix][0])
     lds = pattern(1024)[::-1]
     kinds = [lane % 3 for lane in range(64)]
@@ -130,6 +131,7 @@ def test_flat_load_splits_lanes_among_lds_scratch_and_global(suffix: str) -> Non
         lds_bytes=1024,
         scratch_bytes=1024,
         exec_=SPARSE,
+        arch=arch,
     )
     private = [b"".join(int(VALUES[i][lane]).to_bytes(4, "little") for i in range(4)) for lane in range(64)]
     sources = {
@@ -142,8 +144,9 @@ def test_flat_load_splits_lanes_among_lds_scratch_and_global(suffix: str) -> Non
     assert {f.check for f in state.findings} <= {"alignment"}
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("suffix", STORES)
-def test_flat_store_reaches_lds_and_global(suffix: str) -> None:
+def test_flat_store_reaches_lds_and_global(suffix: str, arch: str) -> None:
     memory, count = arena(), registers(STORES[suffix][0])
     places = [lane * 16 for lane in range(64)]
     low, high = split([(SHARED_APERTURE if lane & 1 else memory.address) + p for lane, p in enumerate(places)])
@@ -153,17 +156,19 @@ def test_flat_store_reaches_lds_and_global(suffix: str) -> None:
         lds=pattern(1024),
         lds_bytes=1024,
         v={4: low, 5: high, **{10 + i: VALUES[i] for i in range(count)}},
+        arch=arch,
     )
     odd = int("10" * 32, 2)
     assert memory.content == stored(memory.before, places, suffix, FULL ^ odd)
     assert state.lds.tobytes() == stored(pattern(1024), places, suffix, odd)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("form", ["v1, off", "v1, s4", "off, s4", "off, off"])
 @pytest.mark.parametrize(
     "suffix", ["byte", "short", "dword", "dwordx2", "dwordx3", "dwordx4", "byte_d16_hi", "short_d16_hi"]
 )
-def test_scratch_store_is_private_to_a_lane(suffix: str, form: str) -> None:
+def test_scratch_store_is_private_to_a_lane(suffix: str, form: str, arch: str) -> None:
     nbytes, shift = STORES[suffix]
     count = registers(nbytes)
     vaddr, saddr = form.split(", ")
@@ -173,7 +178,7 @@ def test_scratch_store_is_private_to_a_lane(suffix: str, form: str) -> None:
         f"scratch_store_{suffix} {vaddr}, {span(10, count)}, {saddr} offset:32",
         f"scratch_load_{load} {span(20, count)}, off, off offset:{where}",
     ]
-    state = run(body, v={1: 8, **{10 + i: VALUES[i] for i in range(count)}}, s={4: 16}, scratch_bytes=128)
+    state = run(body, v={1: 8, **{10 + i: VALUES[i] for i in range(count)}}, s={4: 16}, scratch_bytes=128, arch=arch)
     mask = (1 << (8 * min(nbytes, 4))) - 1
     for i in range(count):
         wanted = [(int(x) >> shift) & mask for x in VALUES[i]]
@@ -181,8 +186,9 @@ def test_scratch_store_is_private_to_a_lane(suffix: str, form: str) -> None:
     assert not state.findings
 
 
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("suffix", LOADS)
-def test_scratch_load_formats(suffix: str) -> None:
+def test_scratch_load_formats(suffix: str, arch: str) -> None:
     count = registers(LOADS[suffix][0])
     body = [
         "scratch_store_dwordx4 off, v[10:13], s3 offset:-16",
@@ -193,6 +199,7 @@ def test_scratch_load_formats(suffix: str) -> None:
         v={1: 17, **{10 + i: VALUES[i] for i in range(4)}, **{20 + i: OLD for i in range(count)}},
         s={3: 32},
         scratch_bytes=64,
+        arch=arch,
     )
     raw = [b"".join(int(VALUES[i][lane]).to_bytes(4, "little") for i in range(4)) for lane in range(64)]
     check_load(state, suffix, FULL, raw)

@@ -83,3 +83,54 @@ def test_flushing_keeps_the_sign(arch: str) -> None:
 def test_omod_on_integers_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="omod"):
         run("v_add_u32_e64 v2, v0, v1 mul:2")
+
+
+OVERFLOW = FloatMode(fp16_overflow=True)
+#: f16 bits: 65504, its double, infinity, 32768, 1, 0, 16
+MAX, INF16, BIG, ONE16, SIXTEEN = 0x7BFF, 0x7C00, 0x7800, 0x3C00, 0x4C00
+#: instruction on v0, v1, v2 into v3; their low halves; result without and with FP16_OVFL
+F16_OVERFLOWS = [
+    ("v_add_f16_e32 v3, v0, v1", (MAX, MAX, 0), INF16, MAX),
+    ("v_sub_f16_e32 v3, v0, v1", (0xFBFF, MAX, 0), 0xFC00, 0xFBFF),
+    ("v_mul_f16_e32 v3, v0, v1", (BIG, BIG, 0), INF16, MAX),
+    ("v_fma_f16 v3, v0, v1, v2", (BIG, BIG, ONE16), INF16, MAX),
+    ("v_exp_f16_e32 v3, v0", (SIXTEEN, 0, 0), INF16, MAX),
+    ("v_ldexp_f16_e32 v3, v0, v1", (BIG, 1, 0), INF16, MAX),
+    ("v_cvt_f16_u16_e32 v3, v0", (0xFFFF, 0, 0), INF16, MAX),
+    # 2**-16 is an f16 denormal whose inverse is too large
+    ("v_rcp_f16_e32 v3, v0", (0x0100, 0, 0), INF16, MAX),
+    ("v_add_f16_e32 v3, v0, v1", (INF16, MAX, 0), INF16, INF16),
+    ("v_rcp_f16_e32 v3, v0", (0x8000, 0, 0), 0xFC00, 0xFC00),
+    ("v_rsq_f16_e32 v3, v0", (0, 0, 0), INF16, INF16),
+    ("v_log_f16_e32 v3, v0", (0, 0, 0), 0xFC00, 0xFC00),
+    ("v_div_fixup_f16 v3, v0, v1, v2", (ONE16, 0, ONE16), INF16, INF16),
+]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("line", "sources", "plain", "limited"), F16_OVERFLOWS)
+def test_f16_overflow_mode(line: str, sources: tuple[int, int, int], plain: int, limited: int, arch: str) -> None:
+    """FP16_OVFL: computed overflow gives the largest number, an infinite operand or a division by 0 an infinity (LLVM
+    AMDGPUUsage, compute program resource registers)."""
+    v = dict(enumerate(sources))
+    assert int(run(line, arch=arch, v=v).v[3][0]) == plain
+    assert int(run(line, arch=arch, v=v, mode=OVERFLOW).v[3][0]) == limited
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_f16_overflow_mode_of_conversions_and_halves(arch: str) -> None:
+    big, inf = 0x47800000, INF  # 65536.0
+    assert int(run("v_cvt_f16_f32_e32 v3, v0", arch=arch, v={0: big}, mode=OVERFLOW).v[3][0]) == MAX
+    assert int(run("v_cvt_f16_f32_e32 v3, v0", arch=arch, v={0: inf}, mode=OVERFLOW).v[3][0]) == INF16
+    v = {0: MAX << 16 | ONE16, 1: MAX << 16 | INF16}
+    assert int(run("v_pk_add_f16 v3, v0, v1", arch=arch, v=v, mode=OVERFLOW).v[3][0]) == MAX << 16 | INF16
+    assert int(run("v_pk_add_f16 v3, v0, v1", arch=arch, v=v).v[3][0]) == INF16 << 16 | INF16
+    # a denormal that is flushed is a zero divisor
+    flushed = FloatMode(fp16_overflow=True, denorm_16_64=0)
+    assert int(run("v_rcp_f16_e32 v3, v0", arch=arch, v={0: 0x0100}, mode=flushed).v[3][0]) == INF16
+
+
+def test_f16_overflow_mode_of_the_packed_conversion() -> None:
+    v = {0: 0x47800000, 1: 0xFF800000}
+    state = run("v_cvt_pk_f16_f32 v3, v0, v1", arch="gfx950", v=v, mode=OVERFLOW)
+    assert int(state.v[3][0]) == 0xFC00 << 16 | MAX

@@ -386,20 +386,21 @@ def test_many_waves(count: int, selected: bool, full: bool) -> None:
     zeros = np.zeros(count, np.int64)
     w = Waves(Identity(np.zeros((count, 3), np.int64), zeros, zeros, zeros), 8, 0, FloatMode(), None)  # type: ignore[arg-type]
     rng = np.random.default_rng(count)
-    w.VF[:4] = rng.integers(-99, 100, (4, count, 64))
+    registers = w.V.view(np.float32)
+    registers[:4] = rng.integers(-99, 100, (4, count, 64))
     w.S[4:6] = rng.integers(-99, 100, (2, count)).astype(np.float32).view(np.uint32)
     if not full:
         w.exec_mask[:, ::3] = False
     w.select(np.arange(0, count, 2) if selected else None)
     scalar = w.S[4:6].view(np.float32)[:, :, None]
-    low = w.VF[3] * scalar[0] + w.VF[0]
-    high = w.VF[2] * -scalar[1] + w.VF[1]
+    low = registers[3] * scalar[0] + registers[0]
+    high = registers[2] * -scalar[1] + registers[1]
     writes = w.exec_mask.copy()
     if selected:
         writes[1::2] = False
-    expected = np.where(writes, (low, high), w.VF[:2])
+    expected = np.where(writes, (low, high), registers[:2])
     step(w)
-    assert (w.VF[:2] == expected).all()
+    assert (registers[:2] == expected).all()
 
 
 def test_every_packed_mnemonic_has_a_vector() -> None:

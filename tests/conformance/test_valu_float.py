@@ -13,6 +13,7 @@ from validation.emulator.isa import TABLE
 from validation.emulator.machine.waves import FloatMode
 
 from .harness import ARCHS, State, flushing, run
+from .harness import f32 as f32_bits
 
 INF, NAN = math.inf, math.nan
 TINY32, MIN32, MAX32 = 2.0**-149, 2.0**-126, float(np.finfo(np.float32).max)
@@ -347,6 +348,16 @@ def test_packed_conversions(arch: str) -> None:
         [0x5678AAAA],
         arch,
     )
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_byte_conversion_into_the_destination(arch: str) -> None:
+    """The byte that source 1 names is replaced; saturation and NaN are those of v_cvt_u32_f32."""
+    v = {1: f32_bits([200.7, -3.0, 300.0, NAN]), 2: [2, 0, 7, 1], 3: 0x11223344}
+    state = run("v_cvt_pkaccum_u8_f32 v3, v1, v2", arch=arch, v=v, exec_=0x0F)
+    assert [hex(x) for x in state.v[3][:5]] == ["0x11c83344", "0x11223300", "0xff223344", "0x11220044", "0x11223344"]
+    state = run("v_cvt_pkaccum_u8_f32 v1, 1.0, v1", arch=arch, v={1: [3, 0]})
+    assert state.v[1][:2].tolist() == [0x01000003, 1]
 
 
 def test_gfx950_conversions() -> None:

@@ -236,7 +236,7 @@ def test_a_spare_counts_only_once_its_fill_is_known_to_be_done() -> None:
     cache = CounterCache()
     take(cache)
     (spare,) = cache._spares.values()
-    spare.filled = event  # type: ignore[assignment]
+    spare.filled = event
     early = take(cache, stream=Stream(1, capturing=True))
     assert early is not spare.counters
     event.done = True
@@ -244,6 +244,25 @@ def test_a_spare_counts_only_once_its_fill_is_known_to_be_done() -> None:
     assert unseen is not spare.counters
     take(cache)
     assert take(cache, stream=Stream(3, capturing=True)) is spare.counters
+
+
+def test_a_stream_with_events_tells_when_a_spare_is_filled() -> None:
+    """As torch's streams do on a GPU, and the emulator's."""
+    event = Event(done=False)
+
+    @dataclass
+    class Recording(Stream):
+        def record_event(self) -> Event:
+            return event
+
+    cache, stream = CounterCache(), Recording(3)
+    take(cache, stream=stream)
+    (spare,) = cache._spares.values()
+    assert spare.filled is event
+    assert take(cache, stream=Stream(1, capturing=True)) is not spare.counters
+    event.done = True
+    take(cache, stream=stream)
+    assert take(cache, stream=Stream(2, capturing=True)) is spare.counters
 
 
 def test_pinned_sets_are_bounded_and_can_be_released() -> None:

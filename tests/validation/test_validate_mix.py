@@ -15,13 +15,13 @@ from hcgr.plan.k1 import K1DecoupledPlan, K1FusedPlan
 from oracle.guards import poison, unwritten
 from validation.devices import emulator
 from validation.devices.pool import Pool
+from validation.kit import check_form, check_written, contiguous_spans, neighbours
 from validation.operation import EntryPoint, load_operation
 from validation.ops import k1_contract, k2_contract, mix_contract
 from validation.ops.allocations import own_allocations, poison_rows
 from validation.ops.axes import PRODUCTION, SMALL
-from validation.ops.chosen import BLOCK, MOST_ELEMENTS, Recorder, choose_rows, contiguous_spans, workgroups_of
+from validation.ops.chosen import BLOCK, MOST_ELEMENTS, Recorder, choose_rows, workgroups_of
 from validation.ops.contract_rows import COMBINE_AND_MIX_CONTRACT, K1_CONTRACT, K2_CONTRACT, MIX_CONTRACT
-from validation.ops.outputs import check_form, check_written, neighbours
 from validation.ops.planning import decoupled_table, planned
 from validation.ops.staged import check_wiring, k1_calls
 from validation.stages import STAGES, Request, correctness
@@ -146,7 +146,7 @@ def test_only_the_package_gets_poison_from_the_bench() -> None:
     with own_allocations(bench, "somepackage", 8, [slice(2, 4)]):
         exec("a = torch.empty(8, 3)\nb = a.new_empty(2, 8, 5)\nc = torch.empty(8, dtype=torch.int32)", made)
         mine = torch.empty(4)
-    assert [shape for shape, _ in bench.made] == [(8, 3), (2, 8, 5)]
+    assert [shape for shape, _ in bench.made] == [(8, 3), (2, 8, 5), (8,)]  # counters too, without poison
     assert mine.shape == (4,)
     assert sorted({int(i[0]) for i in unwritten(made["a"])}) == [2, 3]
     assert {int(i[1]) for i in unwritten(made["b"])} == {2, 3}

@@ -147,6 +147,7 @@ def stage(name: str, status: str = "pass", evidence: str = "emulated", settles: 
         "evidence": evidence,
         "settles": settles,
         "deselected": False,
+        "planned": 1,
         "counts": counts,
     }
 

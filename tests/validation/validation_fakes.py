@@ -7,8 +7,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from tests.validation import protocol_fakes
 from validation.cases import comparison
 from validation.devices import Claim, receipt
 from validation.grid import Axis, AxisValue, Case, Grid
@@ -69,6 +71,10 @@ class FakeSession:
         self.launches: list[dict[str, Any]] = []
         self.findings: list[dict[str, Any]] = []
 
+    @property
+    def emulated(self) -> FakeSession:
+        return self
+
 
 class FakeBench:
     """No memory; one session at a time."""
@@ -83,9 +89,13 @@ class FakeBench:
         self.damage: list[str] = []
 
     @contextmanager
-    def session(self, workgroups: Any = None) -> Iterator[FakeSession]:
+    def session(self, workgroups: Any = None, **options: Any) -> Iterator[FakeSession]:
         self.current = FakeSession()
         yield self.current
+
+    @contextmanager
+    def watch_code(self, edit: Any = None, run: bool = True) -> Iterator[dict[str, Any]]:
+        yield {}
 
     def guard_damage(self) -> list[str]:
         return self.damage
@@ -333,7 +343,10 @@ def row(name: str, error: str | None = "ValueError", mentions: tuple[str, ...] =
     return ContractRow(name, f"row {name}", error, mentions)
 
 
-GOOD = operation("good", "good2", "garbage", rows=(row("refuses"), row("empty_call", None, ())), costs=("steady",))
+GOOD = replace(
+    operation("good", "good2", "garbage", rows=(row("refuses"), row("empty_call", None, ())), costs=("steady",)),
+    protocol=(protocol_fakes.scenario("good", protocol_fakes.TEETH["caught"]),),
+)
 BAD = operation(
     "good",
     "wrong",

@@ -24,6 +24,9 @@ DEVICES = ("validation.devices.hip", "validation.devices.emulator", "validation.
 #: The one that can always turn kernels into assembly text.
 COMPILER = "validation.devices.compile_only"
 
+#: Where stages run on a machine with a GPU whose evidence is of this level, whatever the device.
+BESIDE_A_GPU = {"compile-only": COMPILER, "emulated": "validation.devices.emulator"}
+
 
 def rank(level: str) -> int:
     """Position of ``level`` in :data:`LEVELS`; raises ``ValueError`` naming the levels."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ LEVEL = "emulated"
 CHECKS = ("memcheck", "initcheck")
 
 #: What a clean run on this device covered; see the report.
-COVERS = {"checks": list(CHECKS), "schedules": "one: workgroups in order, waves in lockstep", "memory": "flat"}
+COVERS = {
+    "checks": list(CHECKS),
+    "schedules": "one: workgroups in order, waves in lockstep; in stage protocol those that its cases list",
+    "memory": "flat; in stage protocol weak",
+}
 
 BACKEND = "emulator"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -72,8 +77,13 @@ class Session:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Every finding of every launch."""
-        return [finding_record(f) for r in self._emulated.launches for f in r.findings]
+        """Every finding of every launch, and of the fills and copies between them."""
+        return [finding_record(f) for f in self._emulated.findings]
+
+    @property
+    def emulated(self) -> Any:
+        """The emulator's session: its queue, and what its streams need."""
+        return self._emulated
 
 
 class EmulatorBench:
@@ -121,11 +131,13 @@ class EmulatorBench:
         return damaged
 
     @contextmanager
-    def session(self, workgroups: Workgroups = None, checks: Sequence[str] = CHECKS) -> Iterator[Session]:
-        """Route FlyDSL launches to the emulator, with this bench's memory and both checks."""
+    def session(
+        self, workgroups: Workgroups = None, checks: Sequence[str] = CHECKS, **options: Any
+    ) -> Iterator[Session]:
+        """Route FlyDSL launches to the emulator, with this bench's memory and both checks; ``options`` are its own."""
         from validation.emulator import emulate
 
-        with emulate(arch=self.arch, checks=checks, space=self.space, workgroups=workgroups) as emulated:
+        with emulate(arch=self.arch, checks=checks, space=self.space, workgroups=workgroups, **options) as emulated:
             yield Session(emulated)
 
     def blame(self, error: BaseException) -> tuple[str, list[dict[str, Any]]] | None:
@@ -135,6 +147,12 @@ class EmulatorBench:
         if isinstance(error, KernelFault):
             return str(error), [finding_record(f) for f in error.findings]
         return None
+
+    def watch_code(
+        self, edit: Callable[[str, str], str] = lambda text, kernel: text, run: bool = True
+    ) -> AbstractContextManager[dict[str, Any]]:
+        """See :func:`watch_code`."""
+        return watch_code(edit, run)
 
     def close(self) -> None:
         """Drop every tensor."""
@@ -154,3 +172,33 @@ def capture_asm() -> Iterator[list[str]]:
     texts: list[str] = []
     with runtime.launches_to(lambda launch: texts.append(launch.asm)):
         yield texts
+
+
+@contextmanager
+def watch_code(
+    edit: Callable[[str, str], str] = lambda text, kernel: text, run: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Within the block, note the instructions of each kernel that FlyDSL launches: kernel name to tuple of texts.
+
+    ``edit`` is given the assembly and the kernel's name, and returns the assembly to run. Without ``run`` nothing
+    runs.
+    """
+    from validation.emulator.flydsl_plugin import runtime
+    from validation.emulator.launch import parse_cached
+
+    code: dict[str, Any] = {}
+    edited: dict[str, str] = {}
+
+    def launch(asked: Any) -> None:
+        if asked.asm not in edited:
+            edited[asked.asm] = edit(asked.asm, asked.kernel)
+        text = edited[asked.asm]
+        code[asked.kernel] = tuple(instruction.text for instruction in parse_cached(text).instructions)
+        if run:
+            previous(replace(asked, asm=text))
+
+    previous = runtime.set_launcher(launch)
+    try:
+        yield code
+    finally:
+        runtime.set_launcher(previous)

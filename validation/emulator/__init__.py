@@ -6,7 +6,15 @@
 """
 
 from .allocator import CachingAllocator
-from .errors import AsmError, DeadlockError, EmulatorError, KernelFault, ReservedError, UnsupportedError
+from .errors import (
+    AsmError,
+    DeadlockError,
+    EmulatorError,
+    KernelFault,
+    LaunchError,
+    ReservedError,
+    UnsupportedError,
+)
 from .exploration import Exploration, explore
 from .findings import Finding
 from .launch import LaunchResult, launch
@@ -18,6 +26,6 @@ from .work_queue import Graph
 
 __all__ = [
     "AddressSpace", "AsmError", "CachingAllocator", "DeadlockError", "EmulatorError", "Event", "Exploration", "Finding",
-    "Graph", "KernelFault", "LaunchResult", "ReservedError", "Session", "Stream", "UnsupportedError", "capture",
-    "current_session", "emulate", "explore", "launch", "launch_raw", "parse_program", "replay",
+    "Graph", "KernelFault", "LaunchError", "LaunchResult", "ReservedError", "Session", "Stream", "UnsupportedError",
+    "capture", "current_session", "emulate", "explore", "launch", "launch_raw", "parse_program", "replay",
 ]  # fmt: skip

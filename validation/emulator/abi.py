@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .errors import AsmError
+from .errors import LaunchError, UnsupportedError
+from .limits import WAVE, Dim3
 from .machine.waves import FloatMode, Waves
+from .program.descriptor import USER_SGPRS
 from .program.operands import PRIVATE_APERTURE, SHARED_APERTURE
 from .program.program import Kernel, KernelArg
 
-Dim3 = tuple[int, int, int]
-WAVE = 64
+#: Packet type in the header of a kernel dispatch packet.
+DISPATCH_PACKET = 2
 
 
 def float_mode(kernel: Kernel) -> FloatMode:
@@ -30,28 +33,60 @@ def float_mode(kernel: Kernel) -> FloatMode:
     )
 
 
-def pack_argument(value: Any, arg: KernelArg) -> bytes:
-    """Bytes of one explicit argument: a tensor or None (pointer), an int, a float, a NumPy scalar, or raw bytes."""
+def _label(arg: KernelArg, position: int) -> str:
+    return f"argument {position} ({arg.name})" if arg.name else f"argument {position}"
+
+
+def pack_argument(value: Any, arg: KernelArg, position: int = 0) -> bytes:
+    """Bytes of one explicit argument: a tensor or None (pointer), an int, a float, a NumPy scalar, or raw bytes.
+
+    Raises TypeError for a value of the wrong kind or size and LaunchError for a number that does not fit; both name the
+    argument, what was given and what is accepted. Metadata does not say whether an integer is signed: both ranges are
+    accepted.
+    """
+    what = _label(arg, position)
+    pointer = arg.kind in ("global_buffer", "dynamic_shared_pointer")
     if hasattr(value, "data_ptr"):
+        if arg.size != 8:
+            raise TypeError(f"{what} takes a value of {arg.size} bytes, not a tensor (whose address has 8)")
         value = value.data_ptr()
     if value is None:
+        if arg.size != 8:
+            raise TypeError(f"{what} takes a value of {arg.size} bytes; None is a null pointer, which has 8")
         value = 0
+    address = isinstance(value, bytes | bytearray | memoryview | int | np.integer) and not isinstance(value, bool)
+    if pointer and not address:
+        raise TypeError(f"{what} takes a tensor, None or an address, got {value!r} ({type(value).__name__})")
     if isinstance(value, bytes | bytearray | memoryview):
         raw = bytes(value)
     elif isinstance(value, np.generic):
         raw = value.tobytes()
-    elif isinstance(value, bool | int):
-        raw = (int(value) & ((1 << (8 * arg.size)) - 1)).to_bytes(arg.size, "little")
+    elif isinstance(value, int):
+        raw = _integer(int(value), arg.size, pointer, what)
     elif isinstance(value, float) and arg.size in (4, 8):
-        raw = struct.pack("<f" if arg.size == 4 else "<d", value)
+        raw = _float(value, arg.size, what)
     else:
         raise TypeError(
-            f"argument {arg.name or arg.offset}: cannot pass {type(value).__name__} as {arg.size} bytes; "
+            f"{what}: cannot pass {type(value).__name__} as {arg.size} bytes; "
             "it takes a tensor, None, int, float (4 or 8 bytes), NumPy scalar or bytes"
         )
     if len(raw) != arg.size:
-        raise TypeError(f"argument {arg.name or arg.offset} is {arg.size} bytes, got {len(raw)}")
+        raise TypeError(f"{what} takes {arg.size} bytes, got {len(raw)} ({type(value).__name__})")
     return raw
+
+
+def _integer(value: int, size: int, pointer: bool, what: str) -> bytes:
+    low, high = 0 if pointer else -(1 << (8 * size - 1)), (1 << (8 * size)) - 1
+    if not low <= value <= high:
+        raise LaunchError(f"{what} is {value}, and takes {size} bytes: {low} to {high}; pass a value in this range")
+    return (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+
+
+def _float(value: float, size: int, what: str) -> bytes:
+    try:
+        return struct.pack("<f" if size == 4 else "<d", value)
+    except OverflowError:
+        raise LaunchError(f"{what} is {value!r}, beyond the largest float32; pass a value that fits, or inf") from None
 
 
 def hidden_values(grid: Dim3, block: Dim3, dynamic_lds: int) -> dict[str, int]:
@@ -82,35 +117,32 @@ def pack_kernarg(kernel: Kernel, values: Sequence[Any], grid: Dim3, block: Dim3,
         shown = ", ".join(f"{a.name or a.kind}({a.size} bytes)" for a in visible)
         raise TypeError(f"{kernel.name} takes {len(visible)} arguments, got {len(values)}; it takes: {shown}")
     raw = bytearray(kernel.kernarg_bytes)
-    for arg, value in zip(visible, values, strict=True):
-        raw[arg.offset : arg.offset + arg.size] = pack_argument(value, arg)
+    for position, (arg, value) in enumerate(zip(visible, values, strict=True)):
+        raw[arg.offset : arg.offset + arg.size] = pack_argument(value, arg, position)
     hidden = hidden_values(grid, block, dynamic_lds)
     for arg in kernel.args:
         if arg.kind.startswith("hidden_"):
             if arg.kind not in hidden:
-                raise AsmError(f"{kernel.name}: unknown hidden argument {arg.kind}")
+                raise UnsupportedError(f"{kernel.name}: hidden argument {arg.kind}; known are {', '.join(hidden)}")
             raw[arg.offset : arg.offset + arg.size] = hidden[arg.kind].to_bytes(arg.size, "little")
     return bytes(raw)
+
+
+def pack_raw(kernel: Kernel, addresses: Sequence[int], grid: Dim3, block: Dim3, dynamic_lds: int) -> bytes:
+    """As :func:`pack_kernarg`, from the host addresses of the argument values, as HIP's launch call passes them."""
+    visible = visible_args(kernel)
+    if len(addresses) != len(visible):
+        raise LaunchError(f"{kernel.name} takes {len(visible)} arguments, the launch passes {len(addresses)}")
+    values = [ctypes.string_at(address, arg.size) for arg, address in zip(visible, addresses, strict=True)]
+    return pack_kernarg(kernel, values, grid, block, dynamic_lds)
 
 
 def dispatch_packet(kernel: Kernel, grid: Dim3, block: Dim3, lds: int, kernarg: int) -> bytes:
     """The 64-byte AQL kernel dispatch packet that ``dispatch_ptr`` points to (HSA runtime specification 2.9.6)."""
     return struct.pack(
-        "<HHHHHHIIIIIQQQQ", 0, sum(g * b > 1 for g, b in zip(grid, block, strict=True)), *block, 0,
+        "<HHHHHHIIIIIQQQQ", DISPATCH_PACKET, hidden_values(grid, block, 0)["hidden_grid_dims"], *block, 0,
         *(g * b for g, b in zip(grid, block, strict=True)), kernel.scratch_bytes, lds, 0, kernarg, 0, 0,
     )  # fmt: skip
-
-
-#: User SGPR fields in the order in which they are assigned: descriptor field, SGPRs.
-_USER_SGPRS = (
-    ("user_sgpr_private_segment_buffer", 4),
-    ("user_sgpr_dispatch_ptr", 2),
-    ("user_sgpr_queue_ptr", 2),
-    ("user_sgpr_kernarg_segment_ptr", 2),
-    ("user_sgpr_dispatch_id", 2),
-    ("user_sgpr_flat_scratch_init", 2),
-    ("user_sgpr_private_segment_size", 1),
-)
 
 
 def initial_registers(w: Waves, kernel: Kernel, block: Dim3, kernarg: bytes, kernarg_address: int, packet: int) -> None:
@@ -119,7 +151,7 @@ def initial_registers(w: Waves, kernel: Kernel, block: Dim3, kernarg: bytes, ker
     values = {"user_sgpr_kernarg_segment_ptr": kernarg_address, "user_sgpr_dispatch_ptr": packet}
     values["user_sgpr_private_segment_size"] = kernel.scratch_bytes
     position = 0
-    for name, width in _USER_SGPRS:
+    for name, width in USER_SGPRS:
         if d.get(name, 0):
             value = values.get(name, 0)
             for i in range(width):
@@ -137,4 +169,9 @@ def initial_registers(w: Waves, kernel: Kernel, block: Dim3, kernarg: bytes, ker
             position += 1
     flat = (w.ident.wave[:, None] * WAVE + np.arange(WAVE)).astype(np.uint32)
     x, y, z = flat % block[0], flat // block[0] % block[1], flat // (block[0] * block[1])
-    w.V[0] = x | (y << np.uint32(10)) | (z << np.uint32(20))
+    axes = d.get("system_vgpr_workitem_id", 0)
+    w.V[0] = x
+    if axes >= 1:
+        w.V[0] |= y << np.uint32(10)
+    if axes == 2:
+        w.V[0] |= z << np.uint32(20)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .memory.space import AddressSpace
+from .session import current_session
 from .streams import Stream
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ POISON = 0xFF
 class CachingAllocator:
     """Blocks of an address space, freed when the last tensor of their storage dies, reused last in, first out.
 
-    ``reused`` counts blocks that were handed out again.
+    ``reused`` counts blocks that were handed out again. What is allocated while its stream is captured comes from
+    memory that nothing else gets, as in PyTorch's private pool of a graph; it is poisoned once, not by each replay.
     """
 
     def __init__(self, space: AddressSpace) -> None:
@@ -38,11 +40,16 @@ class CachingAllocator:
         self.reused = 0
         self._free: dict[tuple[int, int], list[torch.Tensor]] = {}
         self._count = 0
+        self._private: list[torch.Tensor] = []
 
     def empty(
         self, shape: Sequence[int], dtype: torch.dtype, stream: Stream | None = None, name: str = ""
     ) -> torch.Tensor:
         """A contiguous tensor of poison. ``stream``: on which it will be used; the poison is written in its order."""
+        with current_session().lock:
+            return self._empty(shape, dtype, stream, name)
+
+    def _empty(self, shape: Sequence[int], dtype: torch.dtype, stream: Stream | None, name: str) -> torch.Tensor:
         import torch
 
         count = 1
@@ -51,16 +58,18 @@ class CachingAllocator:
         nbytes = count * dtype.itemsize
         size = max(GRANULE, -(-nbytes // GRANULE) * GRANULE)
         key = (0 if stream is None else stream.cuda_stream, size)
-        pool = self._free.setdefault(key, [])
-        if pool:
+        private = stream is not None and stream.capturing
+        pool = self._private if private else self._free.setdefault(key, [])
+        if pool and not private:
             block = pool.pop()
             self.reused += 1
         else:
             self._count += 1
             block = self.space.empty((size,), torch.uint8, name or f"block {self._count}")
+            block.fill_(POISON)  # what another stream sees before the fill below
         if stream is None:
             block.fill_(POISON)
-        else:
+        elif not private:
             stream.fill_(block, POISON)
         # a storage of its own over the block: it dies with the last view, and then the block is free
         holder = block.numpy()[:]

@@ -89,10 +89,10 @@ def _where(running: Running, chunk: Chunk, access: Access, address: int) -> str:
         return f"{access.space.value} byte {address:#x}"
     holder = running.launch.space.find(address)
     if holder is None:
-        return f"address {address:#x}"
+        return "an address outside of every allocation"
     value = _value(chunk, access, address)
     index = holder.index_of(address)
-    name = holder.name or f"{holder.base:#x}"
+    name = holder.name or "memory without a name"
     return f"{name}{list(index) if index else f' + {address - holder.base}'} = {value}"
 
 

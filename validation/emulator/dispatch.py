@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .abi import WAVE, Dim3, dispatch_packet, float_mode, initial_registers
+from .abi import dispatch_packet, float_mode, initial_registers
 from .checks import CHECKS, concurrency_observers, make_observers
 from .errors import KernelFault
 from .findings import Finding, FindingLog
+from .host_tensors import null_arguments
+from .limits import WAVE, Dim3
 from .machine.bind import Step, bind
 from .machine.engine import BRANCH_LIMIT, Chunk
 from .machine.instrument import Instrument, attach, instrument
@@ -21,15 +23,17 @@ from .memory.hierarchy import MemoryPort
 from .memory.space import AddressSpace, Allocation
 from .memory.spaces import BankedMemory, make_global_memory
 from .program import Kernel, Program
+from .program.reach import registers_of
+from .segments import Segments
 from .symbols import CodeImage
 
 if TYPE_CHECKING:
     from .checks.race_history import RaceHistory
     from .schedule import Schedule
 
-#: Waves that step together: enough to hide the cost of a step; float64 temporaries of 64 KiB stay in the L2 cache and
-#: below malloc's mmap threshold (measured: 256 waves are up to twice as slow a wave).
-CHUNK_WAVES = 128
+#: Waves that step together: enough to hide the cost of a step (measured on RMSNorm, GEMM and the op's own kernels: 128
+#: take up to a third longer, and of 512 the registers no longer fit in the L2 cache).
+CHUNK_WAVES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class Launch:
     """One kernel launch being executed: shared by its chunks.
 
     history: what racecheck knows of earlier launches; a new one if None. order: rank of the launch in it, and the set
-    of those that are ordered before (see ``work.Work``).
+    of those that are ordered before (see ``work.Work``). views: the parts of allocations that it may touch, see
+    ``host_tensors.view_bounds``.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Launch:
         history: RaceHistory | None = None, order: tuple[int, int] = (0, 0), stream: int = 0,
         branch_limit: int = BRANCH_LIMIT,
         options: MachineOptions = DEFAULT,
+        views: Sequence[Allocation] = (),
     ) -> None:  # fmt: skip
         unknown = sorted(set(checks) - set(CHECKS))
         if unknown:
@@ -87,23 +93,23 @@ class Launch:
         self.kernarg = kernarg
         self.log = FindingLog(kernel.name)
         self.image = CodeImage(program, space)
-        self.global_memory = make_global_memory(space, options, program.arch)
+        nulls = null_arguments(kernel, kernarg)
+        self.global_memory = make_global_memory(space, options, program.arch, views, nulls)
         self.hits = [0] * len(program.instructions)
         self.observers = make_observers(self.checks, program, declared_clamps)
         self.observers += concurrency_observers(self.checks, program, kernel.name, history, order, self.hits)
-        packet = dispatch_packet(kernel, grid, block, self.lds_bytes, 0)
-        self._hidden = np.frombuffer(bytearray(kernarg + bytes(-len(kernarg) % 16) + packet), np.uint8)
-        base = self._hidden.ctypes.data
-        self._hidden_allocation = Allocation(base, len(self._hidden), "kernarg", owner=self._hidden)
-        space.add(self._hidden_allocation)
-        self.kernarg_address = base
-        self.packet_address = base + len(self._hidden) - len(packet)
-        self.vgprs, self.agprs = register_counts(kernel)
+        self.segments = Segments(space)
+        self.kernarg_address = self.segments.place(kernarg, "kernarg", kernel.kernarg_align)
+        packet = dispatch_packet(kernel, grid, block, self.lds_bytes, self.kernarg_address)
+        wanted = kernel.descriptor.get("user_sgpr_dispatch_ptr", 0)
+        self.packet_address = self.segments.place(packet, "dispatch packet") if wanted else 0
+        self.registers = registers_of(kernel)
+        self.vgprs, self.agprs = self.registers.vgprs, self.registers.agprs
         self.groups_run = 0
 
     def close(self) -> None:
         self.global_memory.end()
-        self.space.remove(self._hidden_allocation)
+        self.segments.close()
 
     @property
     def groups_per_chunk(self) -> int:
@@ -116,13 +122,13 @@ class Launch:
         return (self.vgprs + self.agprs) * lanes * 4 + self.lds_bytes * self.groups_per_chunk
 
     def steps_for(self, mode: FloatMode) -> Sequence[Step]:
-        wrap = instrument(self.options, self.checks)
-        key = (mode, self.vgprs, self.image.base, wrap)
+        wrap = instrument(self.options, self.checks, self.program, self.kernel, self.vgprs)
+        key = (mode, self.kernel.name, self.image.base, wrap)
         if key not in self.program.bound:
             context = BindContext(
                 self.program.arch, mode, self.vgprs, self.program.labels, self.image.symbol_address, self.image.base
             )
-            self.program.bound[key] = LazySteps(self.program, context, wrap)
+            self.program.bound[key] = LazySteps(self.program, self.kernel, context, wrap)
         return self.program.bound[key]
 
     def chunk(self, groups: Sequence[Dim3], schedule: Schedule | None = None) -> Chunk:
@@ -151,7 +157,7 @@ class Launch:
             last = ident.wave == per - 1
             w.S[126:128, last] = np.array([[x] for x in _tail(self.tail_lanes)], np.uint32)
             w.sync_exec()
-        attach(w, self.options, self.checks, self.program)
+        attach(w, self.options, self.checks, self.program, self.kernel)
         turns = None if schedule is None else schedule.turns(self.program, ident)
         return Chunk(w, self.steps_for, self.kernel.entry, self.hits, turns, self.branch_limit)
 
@@ -179,27 +185,36 @@ def _tail(lanes: int) -> tuple[int, int]:
 
 
 class LazySteps(Sequence[Step]):
-    """Steps bound at first execution: code that never runs may hold what the tables do not know."""
+    """Steps of one kernel, bound at first execution: code that never runs may hold what the tables do not know."""
 
-    def __init__(self, program: Program, context: BindContext, wrap: Instrument | None = None) -> None:
-        self.program, self.context, self.wrap = program, context, wrap
+    def __init__(self, program: Program, kernel: Kernel, context: BindContext, wrap: Instrument | None = None) -> None:
+        self.program, self.kernel, self.context, self.wrap = program, kernel, context, wrap
+        self.registers = registers_of(kernel)
+        self.others = {k.entry: k.name for k in program.kernels.values() if k.entry != kernel.entry}
         self.steps: list[Step | None] = [None] * len(program.instructions)
+        #: see ``machine.engine.Steps``; one more for running off the end
+        self.straight: list[Callable[[Waves], Any] | None] = [None] * (len(program.instructions) + 1)
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def __getitem__(self, index: Any) -> Any:
+        if index >= len(self.steps) or index in self.others:
+            raise KernelFault(self._ran_on(index))
         step = self.steps[index]
         if step is None:
-            step = bind(self.program.instructions[index], self.context)
+            inst = self.program.instructions[index]
+            self.registers.check(inst, self.kernel.name)
+            step = bind(inst, self.context)
             step = self.steps[index] = step if self.wrap is None else self.wrap(step, self.context)
+            if step.control in ("", "nop", "yield"):
+                self.straight[index] = step.run
         return step
 
-
-def register_counts(kernel: Kernel) -> tuple[int, int]:
-    """VGPRs and AGPRs to keep. ``accum_offset`` is where AGPRs start in the unified file."""
-    total = int(kernel.descriptor.get("next_free_vgpr", kernel.metadata.get(".vgpr_count", 256)))
-    agprs = int(kernel.metadata.get(".agpr_count", 0))
-    offset = int(kernel.descriptor.get("accum_offset", 0))
-    vgprs = min(total, offset) if agprs and offset else total
-    return max(vgprs, 1), max(agprs, total - vgprs if agprs else 0)
+    def _ran_on(self, index: int) -> str:
+        where = f"into kernel {self.others[index]!r}" if index in self.others else "past the end of the text"
+        message = f"{self.kernel.name}: a wave runs on {where}: an s_endpgm is missing"
+        if not index:
+            return message
+        last = self.program.instructions[index - 1]
+        return f"{message} after {last.text!r} (asm line {last.line_number}, {last.place})"

@@ -5,6 +5,7 @@ A reader of a report must be able to tell *our* gaps from the kernel's faults, s
 * :class:`AsmError` - the text is not assembly that this project understands.
 * :class:`UnsupportedError` - legal gfx9 code for which nobody has written the semantics yet.
 * :class:`ReservedError` - code whose effect the ISA manual leaves undefined.
+* :class:`LaunchError` - hardware or its runtime refuses the launch; nothing ran.
 * :class:`KernelFault` - the kernel did what hardware would punish (bad address, deadlock).
 * anything else raised in here is a defect of the emulator itself.
 """
@@ -38,6 +39,10 @@ class UnsupportedError(EmulatorError):
 
 class ReservedError(EmulatorError):
     """The kernel relies on behaviour which the ISA manual declares undefined or reserved."""
+
+
+class LaunchError(EmulatorError, ValueError):
+    """A launch that hardware refuses: what was given, what is accepted. Raised before anything runs."""
 
 
 class KernelFault(EmulatorError):

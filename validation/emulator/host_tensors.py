@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .memory.space import AddressSpace, Allocation
@@ -36,6 +38,8 @@ def borrow(space: AddressSpace, kernel: Kernel, kernarg: bytes, tensors: Sequenc
         if known is not None:
             known.name = known.name or name
             continue
+        if space.released(pointer):
+            continue
         owner = _owner(pointer, [*tensors, *_remembered.tensors()])
         if owner is None:
             scanned = _live_tensors() if scanned is None else scanned
@@ -43,8 +47,71 @@ def borrow(space: AddressSpace, kernel: Kernel, kernarg: bytes, tensors: Sequenc
             if owner is not None:
                 _remembered.add(owner)
         if owner is not None:
-            added.append(space.register(owner, name))
+            made = space.register(owner, name)
+            _remembered.lent(made)
+            added.append(made)
+        else:
+            dead = _remembered.dead(pointer)
+            if dead is not None:
+                space.bury(dead)
     return added
+
+
+def null_arguments(kernel: Kernel, kernarg: bytes) -> tuple[str, ...]:
+    """Names of the pointer arguments that are null."""
+    return tuple(
+        arg.name or f"argument {i}"
+        for i, arg in enumerate(kernel.args)
+        if arg.kind == "global_buffer" and not any(kernarg[arg.offset : arg.offset + arg.size])
+    )
+
+
+def view_bounds(space: AddressSpace, kernel: Kernel, kernarg: bytes, extents: Sequence[Allocation]) -> list[Allocation]:
+    """What a launch may touch of the allocations that its tensor arguments (``extents``) are only a part of.
+
+    An allocation is left out, and so accessible as a whole, when some argument points into it that is none of those
+    tensors (a bare address says nothing of its extent), or when they cover all of it.
+    """
+    words: dict[int, list[tuple[str, int]]] = {}
+    for name, pointer in pointers(kernel, kernarg):
+        holder = space.find(pointer)
+        if holder is not None:
+            words.setdefault(holder.base, []).append((name, pointer))
+    bounds: list[Allocation] = []
+    for base, found in words.items():
+        holder = space.find(base)
+        assert holder is not None
+        parts = [replace(part) for part in extents if holder.base <= part.base < holder.end]
+        given = Counter(part.base for part in parts)
+        if any(count > given[pointer] for pointer, count in Counter(p for _, p in found).items()):
+            continue
+        names = {pointer: name for name, pointer in found}
+        parts = [part for part in parts if part.base in names]
+        if _covered(parts) < holder.size:
+            for part in parts:
+                part.name = names[part.base] if not holder.name or part.base != holder.base else holder.name
+            bounds += parts
+    return bounds
+
+
+def extents_of(tensors: Sequence[Any]) -> list[Allocation]:
+    """The bytes from the first to the last element of each tensor that has any; the tensors are not held."""
+    return [_extent(tensor) for tensor in tensors if tensor.numel()]
+
+
+def _extent(tensor: Any) -> Allocation:
+    shape, strides, itemsize = tuple(tensor.shape), tuple(tensor.stride()), int(tensor.element_size())
+    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    return Allocation(int(tensor.data_ptr()), span * itemsize, "", shape, strides, itemsize)
+
+
+def _covered(parts: Sequence[Allocation]) -> int:
+    """Bytes that lie in any of ``parts``."""
+    total, reached = 0, 0
+    for part in sorted(parts, key=lambda p: p.base):
+        total += max(0, part.end - max(part.base, reached))
+        reached = max(reached, part.end)
+    return total
 
 
 def _owner(pointer: int, tensors: Sequence[Any]) -> Any:
@@ -70,10 +137,16 @@ def _live_tensors() -> list[Any]:
 
 
 class _Remembered:
-    """Weak references to tensors found before: walking every object of the process takes a quarter of a second."""
+    """Weak references to tensors found before: walking every object of the process takes a quarter of a second.
+
+    And which memory was theirs, to say whose a stale address was.
+    """
+
+    MOST = 1024
 
     def __init__(self) -> None:
         self.known: list[weakref.ref[Any]] = []
+        self.ranges: dict[int, Allocation] = {}
 
     def tensors(self) -> list[Any]:
         alive = [(r, t) for r in self.known if (t := r()) is not None]
@@ -82,6 +155,17 @@ class _Remembered:
 
     def add(self, tensor: Any) -> None:
         self.known.append(weakref.ref(tensor))
+
+    def lent(self, made: Allocation) -> None:
+        """Note what a launch has borrowed; the owner is not held."""
+        self.ranges.pop(made.base, None)
+        while len(self.ranges) >= self.MOST:
+            del self.ranges[next(iter(self.ranges))]
+        self.ranges[made.base] = replace(made, owner=None, shadow=None, freed=True)
+
+    def dead(self, pointer: int) -> Allocation | None:
+        """The memory, no longer any tensor's, that ``pointer`` led to in an earlier launch; the latest if several."""
+        return next((a for a in reversed(self.ranges.values()) if a.base <= pointer < a.end), None)
 
 
 _remembered = _Remembered()

@@ -7,9 +7,11 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from .abi import Dim3, pack_kernarg
+from .abi import pack_kernarg
 from .dispatch import Launch, LaunchResult
 from .executor import Executor
+from .host_tensors import extents_of, view_bounds
+from .limits import Dim3, check_launch, check_workgroups, dim3, whole
 from .machine.engine import BRANCH_LIMIT
 from .machine.options import XCDS, MachineOptions
 from .memory.space import AddressSpace
@@ -44,6 +46,7 @@ def launch(
     lds_dma: str = "in-order",
     xcds: int = XCDS,
     cus_per_xcd: int | None = None,
+    bound_views: bool = True,
 ) -> LaunchResult:
     """Execute one kernel of amdgcn assembly text (FlyDSL ISA, Triton ``asm["amdgcn"]``).
 
@@ -60,23 +63,29 @@ def launch(
         ``systematic[:AT[+BY],...]``. branch_limit: backward branches without a barrier or an end after which it is a
         livelock.
     completion, memory, lds_dma, xcds, cus_per_xcd: which legal behaviour of the hardware, see ``machine/options.py``.
+    bound_views: a tensor argument that is a view of a larger storage may be touched from its first to its last element,
+        and outside of that only where another argument lies; False allows its whole storage.
 
-    Returns LaunchResult with the findings. Raises AsmError, UnsupportedError, TypeError (arguments), KernelFault,
-    DeadlockError.
+    Returns LaunchResult with the findings. Raises LaunchError (what hardware refuses, before anything runs), AsmError,
+    UnsupportedError, TypeError (arguments), KernelFault, DeadlockError.
     """
     program = parse_cached(asm) if isinstance(asm, str) else asm
     space = space or AddressSpace()
     options = MachineOptions(completion, memory, lds_dma, xcds, cus_per_xcd)
-    for i, value in enumerate(args):
-        if hasattr(value, "untyped_storage") and space.find(value.data_ptr()) is None and value.numel():
-            space.register(value, f"arg{i}")
     target = program.kernel(kernel)
-    size, shape = dim3(grid, "grid"), dim3(block, "block")
-    kernarg = pack_kernarg(target, args, size, shape, dynamic_lds)
+    size, shape, lds = dim3(grid, "grid"), dim3(block, "block"), whole(dynamic_lds, "dynamic_lds")
+    check_launch(program, target, size, shape, lds)
+    kernarg = pack_kernarg(target, args, size, shape, lds)
+    chosen = None if workgroups is None else check_workgroups(workgroups, size)
+    tensors = [value for value in args if hasattr(value, "untyped_storage")]
+    for i, value in enumerate(args):
+        if hasattr(value, "untyped_storage") and value.numel() and not space.knows(value.data_ptr()):
+            space.register(value, f"arg{i}")
+    views = view_bounds(space, target, kernarg, extents_of(tensors)) if bound_views else []
     work = kernel_work(
-        target, size, workgroups,
-        lambda _: Launch(program, target, size, shape, kernarg, dynamic_lds, space, checks, declared_clamps,
-                         options=options, branch_limit=branch_limit),
+        target, size, chosen,
+        lambda _: Launch(program, target, size, shape, kernarg, lds, space, checks, declared_clamps,
+                         options=options, branch_limit=branch_limit, views=views),
     )  # fmt: skip
     Executor([work], parse_schedule(schedule)).run()
     assert work.result is not None
@@ -86,7 +95,7 @@ def launch(
 def kernel_work(
     kernel: Kernel, grid: Dim3, workgroups: Iterable[Dim3] | None, begin: Callable[[KernelWork], Launch]
 ) -> KernelWork:
-    """The launch of a kernel as a piece of work; ``workgroups`` None means all of the grid, x first."""
+    """The launch of a kernel as a piece of work; ``workgroups`` (checked ones) None means all of the grid, x first."""
 
     def chosen() -> Iterable[Dim3]:
         if workgroups is not None:
@@ -94,11 +103,3 @@ def kernel_work(
         return ((x, y, z) for z, y, x in itertools.product(*(range(n) for n in reversed(grid))))
 
     return KernelWork(kernel.name, begin=begin, chosen=chosen)
-
-
-def dim3(value: Sequence[int], name: str) -> Dim3:
-    """Three positive sizes; missing ones are 1."""
-    dims = tuple(int(v) for v in value) + (1,) * (3 - len(value))
-    if len(dims) != 3 or any(v < 1 for v in dims):
-        raise ValueError(f"{name} must have one to three positive sizes, got {tuple(value)}")
-    return dims

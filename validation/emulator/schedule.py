@@ -7,9 +7,13 @@
 ``random:SEED``   random parts of waves run random numbers of visible operations; workgroups in random order
 ``systematic``    as ``in-order``, with preemptions: ``systematic:5`` switches to the next part at the fifth visible
                   operation, ``systematic:5+2,9`` to the one after the next at the fifth, and again at the ninth
+``held``          the same at waits behind writes only: ``held:3`` puts the third one off
 ================  ======================================================================================================
 
-A visible operation is an instruction that reaches memory or a barrier: between two of them, switching changes nothing.
+A part that was preempted goes on when no other one can, so that what it has not finished stays so for long.
+
+A visible operation is an instruction that reaches memory or a barrier, or a wait behind a write, which under latest
+completion makes the write seen: between two of them, switching changes nothing.
 Parts hold several waves where a chunk has many, because a step costs the same for one wave as for a hundred.
 """
 
@@ -34,17 +38,27 @@ MOST_PARTS = 8
 _VISIBLE = frozenset(
     ["smem", "global", "flat", "mubuf", "cache", "ds", "ds_two", "ds_lane", "ds_count", "ds_transpose", "barrier"]
 )
+_WAIT = "s_waitcnt"
+#: What tells an instruction that others see once it is waited for.
+_WRITES = ("store", "atomic", "_lds", " lds")
 _NEVER = 1 << 60
 
 
-def visible_points(program: Program) -> list[int]:
-    """Indices of the visible operations of a text, ascending."""
+def visible_points(program: Program, waits: bool = False) -> list[int]:
+    """Indices of the visible operations of a text, ascending; with ``waits`` only of the waits among them."""
     known = program.bound.get("visible")
     if known is None:
-        forms = ((i.index, TABLE.get((program.arch, i.mnemonic))) for i in program.instructions)
-        known = [index for index, entry in forms if entry is not None and entry.form in _VISIBLE]
+        known, written = [], False
+        for inst in program.instructions:
+            entry = TABLE.get((program.arch, inst.mnemonic))
+            if entry is not None and entry.form in _VISIBLE:
+                known.append(inst.index)
+                written = any(word in inst.text for word in _WRITES)
+            elif inst.mnemonic == _WAIT and written:
+                known.append(inst.index)
+                written = False
         program.bound["visible"] = known
-    return known
+    return [i for i in known if program.instructions[i].mnemonic == _WAIT] if waits else list(known)
 
 
 def parts_in_order(ident: Identity, most: int = MOST_PARTS, backwards: bool = False) -> NDArray[np.int64]:
@@ -161,6 +175,17 @@ class Systematic(InOrder):
         return SystematicTurns(program, parts_in_order(ident), self)
 
 
+class Held(Systematic):
+    """Preempts at waits only."""
+
+    def __init__(self, preemptions: Sequence[tuple[int, int]]) -> None:
+        super().__init__(preemptions)
+        self.name = self.name.replace("systematic", "held")
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        return SystematicTurns(program, parts_in_order(ident), self, waits=True)
+
+
 class PartTurns:
     """The current part keeps its turn until it has nothing to run or only polls; then the first part in order."""
 
@@ -179,10 +204,14 @@ class PartTurns:
         if chunk.idle - self.since > FAIRNESS:
             self.current, self.since = self._longest_waiting(chunk, live), chunk.idle
         elif not mine.any():
-            self.current, self.since = int(self.parts[live].min()), chunk.idle
+            self.current, self.since = self.first(live), chunk.idle
         else:
             return mine
         return live & (self.parts == self.current)
+
+    def first(self, live: Any) -> int:
+        """The part that comes next when the current one cannot go on."""
+        return int(self.parts[live].min())
 
     def _longest_waiting(self, chunk: Chunk, live: Any) -> int:
         waiting = np.flatnonzero(live)
@@ -229,11 +258,16 @@ class RandomTurns(PartTurns):
 
 
 class SystematicTurns(PartTurns):
-    """In order, and at the chosen visible operations on to another part."""
+    """In order, and at the chosen visible operations on to another part; who is preempted comes last from then on."""
 
-    def __init__(self, program: Program, parts: NDArray[np.int64], schedule: Systematic) -> None:
+    def __init__(self, program: Program, parts: NDArray[np.int64], schedule: Systematic, waits: bool = False) -> None:
         super().__init__(program, parts)
+        self.visible = visible_points(program, waits)
         self.schedule = schedule
+        self.preempted: dict[int, int] = {}
+
+    def first(self, live: Any) -> int:
+        return min((int(part) for part in np.unique(self.parts[live])), key=lambda p: (self.preempted.get(p, 0), p))
 
     def stop(self, pc: int) -> int:
         at = bisect_right(self.visible, pc)
@@ -252,6 +286,7 @@ class SystematicTurns(PartTurns):
         by = self.schedule.preemptions.get(self.schedule.points)
         if by is None:
             return mine
+        self.preempted[self.current] = self.schedule.points
         position = int(np.searchsorted(runnable, self.current))
         self.current, self.since = int(runnable[(position + by) % len(runnable)]), chunk.idle
         return live & (self.parts == self.current)
@@ -265,11 +300,12 @@ def parse_schedule(text: str) -> Schedule:
             return {"lockstep": Schedule, "in-order": InOrder, "reversed": Reversed}[kind]()
         if kind == "random":
             return Random(int(detail or 0))
-        if kind == "systematic":
+        if kind in ("systematic", "held"):
             steps = [part.partition("+") for part in detail.split(",") if part]
-            return Systematic([(int(at), int(by or 1)) for at, _, by in steps])
+            return (Held if kind == "held" else Systematic)([(int(at), int(by or 1)) for at, _, by in steps])
     except ValueError:
         pass
     raise ValueError(
-        f"unknown schedule {text!r}; there are lockstep, in-order, reversed, random:SEED, systematic[:AT[+BY],...]"
+        f"unknown schedule {text!r}; there are lockstep, in-order, reversed, random:SEED, systematic[:AT[+BY],...], "
+        "held[:AT[+BY],...]"
     )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .abi import Dim3, hidden_values, pack_kernarg
+from .abi import pack_kernarg, pack_raw
 from .checks.race_history import RaceHistory
 from .dispatch import Launch, LaunchResult
-from .errors import AsmError, EmulatorError
+from .errors import EmulatorError, LaunchError
 from .findings import Finding
-from .host_tensors import borrow
-from .launch import dim3, kernel_work, parse_cached
+from .host_tensors import borrow, extents_of, view_bounds
+from .launch import kernel_work, parse_cached
+from .limits import Dim3, check_launch, check_workgroups, dim3, whole
 from .machine.engine import BRANCH_LIMIT
 from .machine.options import DEFAULT, MachineOptions
 from .memory.space import AddressSpace, Allocation
@@ -42,6 +42,7 @@ class Session:
     schedule: str = "lockstep"
     options: MachineOptions = DEFAULT
     branch_limit: int = BRANCH_LIMIT
+    bound_views: bool = True
     launches: list[LaunchResult] = field(default_factory=list)
     host_races: list[Finding] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -49,6 +50,7 @@ class Session:
     def __post_init__(self) -> None:
         self.queue = WorkQueue(self.concurrent, self.schedule)
         self.history = RaceHistory() if "racecheck" in self.checks else None
+        self.thread = threading.get_ident()
         self._queued: list[KernelWork] = []
         self._borrowed: list[Allocation] = []
 
@@ -64,17 +66,22 @@ class Session:
     def chosen(self, kernel: str, grid: Dim3) -> Iterable[Dim3] | None:
         return self.workgroups(kernel, grid) if callable(self.workgroups) else self.workgroups
 
-    def synchronize(self) -> None:
-        """Run everything that is queued and collect the results. Raises what the kernels raise."""
+    def synchronize(self, stream: int | None = None) -> None:
+        """Run everything that is queued and collect the results. Raises what the kernels raise.
+
+        stream: the host waits for this one only, so nothing orders its further work after that of other streams.
+        """
         with self.lock:
             try:
                 self.queue.drain()
+                self.queue.settle(stream)
             finally:
                 self._collect()
 
     def _collect(self) -> None:
         """Results of what has run, in the order of the calls; then memory that was borrowed for it goes back."""
         for work in self._queued:
+            work.keep = ()  # a stream remembers its last work: that must not keep tensors from being freed
             if work.result is not None and self is not _DEFAULT:
                 self.launches.append(work.result)
         self._queued = []
@@ -105,21 +112,35 @@ class Session:
 
         Arguments as in :func:`validation.emulator.launch`. Returns None for a launch that is queued or captured.
         """
-        program = parse_cached(asm)
+        program = self.admit(parse_cached(asm))
         target = program.kernel(kernel)
-        size, shape = dim3(grid, "grid"), dim3(block, "block")
-        kernarg = pack_kernarg(target, args, size, shape, dynamic_lds)
+        size, shape, lds = dim3(grid, "grid"), dim3(block, "block"), whole(dynamic_lds, "dynamic_lds")
+        kernarg = pack_kernarg(target, args, size, shape, lds)
         tensors = [a for a in args if hasattr(a, "untyped_storage")]
         handle = int(getattr(stream, "cuda_stream", stream) or 0)
-        return self.submit(program, target, size, shape, kernarg, dynamic_lds, handle, tensors)
+        return self.submit(program, target, size, shape, kernarg, lds, handle, tensors)
+
+    def admit(self, program: Program) -> Program:
+        """``program``, which must be compiled for the session's architecture if it has one."""
+        if self.arch is not None and program.arch != self.arch:
+            names = ", ".join(sorted(program.kernels))
+            raise LaunchError(f"{names} is compiled for {program.arch}, this session emulates {self.arch}")
+        return program
 
     def submit(
         self, program: Program, kernel: Kernel, grid: Dim3, block: Dim3, kernarg: bytes, dynamic_lds: int, stream: int,
         tensors: Sequence[Any],
     ) -> LaunchResult | None:  # fmt: skip
-        """Put a launch on a stream. Returns its result unless it is queued or captured."""
+        """Put a launch on a stream. Returns its result unless it is queued or captured.
+
+        Raises LaunchError, before anything is queued, for what hardware refuses.
+        """
+        check_launch(program, kernel, grid, block, dynamic_lds)
+        chosen = self.chosen(kernel.name, grid)
+        groups = None if chosen is None else check_workgroups(chosen, grid)
         # memory of the session's space outlives its tensors, as a device's does: those are not held
         owners = [t for t in tensors if t.numel() and self.space.find(t.data_ptr()) is None]
+        extents = extents_of(tensors) if self.bound_views else []
         made: list[KernelWork] = []
 
         def make() -> KernelWork:
@@ -127,17 +148,18 @@ class Session:
             borrowed = borrow(self.space, kernel, kernarg, owners)
             owners.extend(a.owner for a in borrowed)
             self._borrowed += borrowed
-            work = kernel_work(kernel, grid, self.chosen(kernel.name, grid), begin)
+            work = kernel_work(kernel, grid, groups, begin)
             work.keep = owners
             made.append(work)
             self._queued.append(work)
             return work
 
         def begin(work: KernelWork) -> Launch:
+            views = view_bounds(self.space, kernel, kernarg, extents)
             return Launch(
                 program, kernel, grid, block, kernarg, dynamic_lds, self.space, self.checks, self.declared_clamps,
                 history=self.history, order=(work.rank, work.before), stream=work.stream, options=self.options,
-                branch_limit=self.branch_limit,
+                branch_limit=self.branch_limit, views=views,
             )  # fmt: skip
 
         with self.lock:
@@ -154,6 +176,7 @@ class Session:
 
 _DEFAULT = Session()
 _stack: list[Session] = []
+_entering = threading.Lock()
 
 
 def current_session() -> Session:
@@ -171,6 +194,7 @@ def emulate(
     schedule: str = "lockstep",
     concurrent: bool = False,
     branch_limit: int = BRANCH_LIMIT,
+    bound_views: bool = True,
     **options: Any,
 ) -> Iterator[Session]:
     """Run the launches of the enclosed code (of every thread) under ``checks`` and collect their results.
@@ -181,7 +205,15 @@ def emulate(
     range check of a buffer descriptor; elsewhere an access that it clamps is a finding. schedule: which waves run when,
     see ``schedule.py``. concurrent: launches are queued; at ``synchronize()`` and at the end of the block they run,
     those of different streams interleaved as the schedule says. Their outputs are there only then.
+    bound_views: see :func:`validation.emulator.launch`.
     options: fields of ``MachineOptions`` (completion, memory, lds_dma, xcds, cus_per_xcd).
+
+    Blocks nest in one thread; a second thread that opens one meanwhile gets an EmulatorError.
+
+    Use after free: a tensor passed as a bare address is looked for among the live tensors of the process at each
+    launch. When it has died, the access is a finding, which names the tensor if an earlier launch has seen it. Not seen
+    is memory that torch has handed to a tensor that lives now (it is that tensor's, then), and a tensor that dies after
+    its launch was queued or captured, which is kept until that has run; ``CachingAllocator`` makes such reuse visible.
     """
     session = Session(
         arch,
@@ -193,8 +225,15 @@ def emulate(
         schedule,
         MachineOptions(**options),
         branch_limit,
+        bound_views,
     )
-    _stack.append(session)
+    with _entering:
+        if _stack and _stack[-1].thread != session.thread:
+            raise EmulatorError(
+                "another thread has an open emulate() block, which takes the launches of every thread; leave it first, "
+                "open one block around both threads, or use processes"
+            )
+        _stack.append(session)
     try:
         yield session
         session.synchronize()
@@ -218,23 +257,8 @@ def launch_raw(
     Returns None for a launch that is queued (concurrent session) or captured.
     """
     session = current_session()
-    program = parse_cached(asm)
+    program = session.admit(parse_cached(asm))
     target = program.kernel(kernel)
-    if session.arch is not None and program.arch != session.arch:
-        raise EmulatorError(f"{kernel} is compiled for {program.arch}, this session emulates {session.arch}")
-    kernarg = _pack(target, params, grid, block, dynamic_lds)
-    return session.submit(program, target, grid, block, kernarg, dynamic_lds, stream, tensors)
-
-
-def _pack(kernel: Kernel, params: Sequence[int], grid: Dim3, block: Dim3, dynamic_lds: int) -> bytes:
-    raw = bytearray(kernel.kernarg_bytes)
-    hidden = hidden_values(grid, block, dynamic_lds)
-    visible = [a for a in kernel.args if not a.kind.startswith("hidden_")]
-    if len(params) < len(visible):
-        raise AsmError(f"{kernel.name} takes {len(visible)} arguments, the launch passes {len(params)}")
-    for arg, address in zip(visible, params, strict=False):
-        raw[arg.offset : arg.offset + arg.size] = ctypes.string_at(address, arg.size)
-    for arg in kernel.args:
-        if arg.kind.startswith("hidden_"):
-            raw[arg.offset : arg.offset + arg.size] = hidden[arg.kind].to_bytes(arg.size, "little")
-    return bytes(raw)
+    size, shape, lds = dim3(grid, "grid"), dim3(block, "block"), whole(dynamic_lds, "dynamic_lds")
+    kernarg = pack_raw(target, params, size, shape, lds)
+    return session.submit(program, target, size, shape, kernarg, lds, stream, tensors)

@@ -76,6 +76,11 @@ class Stream:
 
         return torch.device("cpu")
 
+    @property
+    def capturing(self) -> bool:
+        """Is work on it being recorded into a graph of the current session?"""
+        return current_session().queue.is_captured(self.cuda_stream)
+
     def __repr__(self) -> str:
         return f"Stream({self.name!r}, handle={self.cuda_stream:#x})"
 
@@ -94,7 +99,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Run everything that is queued in the session (of every stream)."""
-        current_session().synchronize()
+        current_session().synchronize(self.cuda_stream)
 
     def query(self) -> bool:
         return not any(w.stream == self.cuda_stream for w in current_session().queue.pending)

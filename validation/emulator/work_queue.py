@@ -74,6 +74,7 @@ class WorkQueue:
         self.concurrent, self.schedule = concurrent, schedule
         self.pending: list[Work] = []
         self._ranks = 0
+        self._settled = 0
         self._tails: dict[int, Work] = {}
         self._captures: dict[int, Graph] = {}
 
@@ -104,6 +105,7 @@ class WorkQueue:
         work.stream, work.rank = stream, self._ranks
         self._ranks += 1
         work.order_after(after)
+        work.before |= self._settled
         self.pending.append(work)
 
     def _stream_order(self, stream: int) -> list[Work]:
@@ -122,6 +124,10 @@ class WorkQueue:
             raise EmulatorError("this stream is being captured already")
         graph = self._captures[stream] = Graph()
         return graph
+
+    def is_captured(self, stream: int) -> bool:
+        """Is work on this stream being recorded into a graph?"""
+        return stream in self._captures
 
     def end_capture(self, graph: Graph) -> None:
         graph.capturing = False
@@ -146,6 +152,14 @@ class WorkQueue:
             self.drain()
 
     # -- running -------------------------------------------------------------------------------------------------------
+    def settle(self, stream: int | None = None) -> None:
+        """The host has waited for a stream (None: for all): what it asks for from now on comes after that work."""
+        if stream is None:
+            self._settled = (1 << self._ranks) - 1
+        elif stream in self._tails:
+            tail = self._tails[stream]
+            self._settled |= tail.before | 1 << tail.rank
+
     def drain(self) -> None:
         """Run all that is pending. Raises what it raises; then the rest of it is dropped."""
         works, self.pending = self.pending, []

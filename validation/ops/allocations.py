@@ -14,6 +14,8 @@ from oracle.guards import poison
 from validation.operation import Bench
 
 _POISONED = (torch.bfloat16, torch.float32)
+#: Guarded and, to initcheck, uninitialised; counters are int32.
+_GUARDED = (*_POISONED, torch.int32)
 #: Where Python code gets uninitialised memory from torch.
 _ALLOCATORS = (
     (torch, "empty"),
@@ -45,11 +47,12 @@ def own_allocations(bench: Bench, package: str, m: int, spans: Sequence[slice] |
         def allocate_here(*arguments: Any, **options: Any) -> torch.Tensor:
             tensor = allocate(*arguments, **options)
             caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-            if caller.partition(".")[0] != package or tensor.dtype not in _POISONED or tensor.device.type == "meta":
+            if caller.partition(".")[0] != package or tensor.dtype not in _GUARDED or tensor.device.type == "meta":
                 return tensor
             if tensor.is_contiguous():
                 tensor = bench.empty(tuple(tensor.shape), tensor.dtype, "allocated by the op")
-            poison_rows(tensor, m, spans)
+            if tensor.dtype in _POISONED:
+                poison_rows(tensor, m, spans)
             return tensor
 
         return allocate_here

@@ -153,5 +153,6 @@ SHAPE_RULES = (
     ),
 )
 
-#: Limits of every kernel of the op on :class:`validation.stages.isa.Resources`.
-NO_SPILLS = {"vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0}
+#: Limits of every kernel of the op on :class:`validation.stages.isa.Resources`: no spills, and no flush of a whole
+#: cache, since what workgroups publish to each other goes past the caches.
+KERNEL_LIMITS = {"vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0, "cache_flushes": 0}

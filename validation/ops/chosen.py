@@ -13,35 +13,20 @@ from typing import Any
 
 from hcgr.dispatch import Launch
 from hcgr.plan.k1 import REDUCE_LANES
+from validation.kit import contiguous_spans, edge_rows
 from validation.operation import Bench, Workgroup
 from validation.ops.axes import ELEMENT, Shape
 
 BLOCK = 128
 #: Rows times K of a call that runs whole: a second or two of emulation.
 MOST_ELEMENTS = 6 << 20
-#: Byte offsets at which an index of 31 or 32 bits wraps, in r2.
-EDGES = (1 << 31, 1 << 32)
 
 
 def choose_rows(m: int, shape: Shape, whole: bool = False) -> list[int] | None:
     """Rows of the first, a middle and the last block, and where r2 crosses 2^31 and 2^32 bytes; ``None``: all."""
     if whole or m * shape.width <= MOST_ELEMENTS:
         return None
-    crossings = [edge // (ELEMENT * shape.width) for edge in EDGES]
-    wanted = [0, m // 2, m - 1, *(row for row in crossings if row < m)]
-    blocks = sorted({row // BLOCK for row in wanted})
-    return [row for block in blocks for row in range(block * BLOCK, min((block + 1) * BLOCK, m))]
-
-
-def contiguous_spans(rows: Sequence[int]) -> list[slice]:
-    """``rows`` (ascending) as slices."""
-    spans: list[slice] = []
-    for row in rows:
-        if spans and spans[-1].stop == row:
-            spans[-1] = slice(spans[-1].start, row + 1)
-        else:
-            spans.append(slice(row, row + 1))
-    return spans
+    return edge_rows(m, ELEMENT * shape.width, BLOCK)
 
 
 def _row_tiles(height: int, per_tile: int, spans: Sequence[slice]) -> list[Workgroup]:

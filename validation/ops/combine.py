@@ -17,10 +17,10 @@ from oracle.checks import check_combine
 from oracle.guards import poison, unwritten
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
+from validation.kit import comparison_of, contiguous_spans, simple_check
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroup
 from validation.ops import combine_contract
-from validation.ops.chosen import contiguous_spans
-from validation.ops.common import comparison_of, fill, poisoned_allocations, simple_check
+from validation.ops.common import fill, poisoned_allocations
 
 #: Elements of r2 that a case may have before only chosen workgroups run: a second or so of emulation.
 MOST_ELEMENTS = 1 << 20

@@ -11,7 +11,7 @@ from typing import Any
 
 from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
 from validation.operation import ContractRow, EntryPoint
-from validation.ops.axes import ELEMENT, NO_SPILLS
+from validation.ops.axes import ELEMENT, KERNEL_LIMITS
 
 #: Largest row count for which the op may allocate its own output in a case. Larger ones must be caller-owned, for
 #: only the caller can supply memory that exists where it is touched and nowhere else.
@@ -221,6 +221,6 @@ COMBINE = EntryPoint(
     contract=COMBINE_CONTRACT,
     variant=lambda params: f"hc{params['hc']}.hs{params['hs']}",
     launches=lambda params: params["m"] > 0,
-    limits=NO_SPILLS,
+    limits=KERNEL_LIMITS,
     paths=lambda params: ("combine",),
 )

@@ -1,19 +1,16 @@
-"""Pieces that HCGR's drivers share: value distributions, poisoned allocations, check records."""
+"""Pieces that HCGR's drivers share: value distributions and poisoned allocations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 import torch
 
-from oracle.compare import Comparison
 from oracle.guards import poison
-from validation.cases import comparison
-from validation.operation import JsonDict
 
 BF16 = torch.bfloat16
 _SPECIALS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40, 3.3895e38, -3.3895e38)
@@ -87,28 +84,3 @@ def poisoned_allocations() -> Iterator[None]:
         for owner, name in _ALLOCATORS:
             patches.enter_context(mock.patch.object(owner, name, poisoning(getattr(owner, name))))
         yield
-
-
-def comparison_of(output: str, tier: str, result: Comparison, rows: Sequence[int] | None = None) -> JsonDict:
-    """The report's record of an oracle comparison. ``rows`` maps a compared row to its row in the full tensor."""
-    index = list(result.worst.index) if result.worst else None
-    if index and rows is not None:
-        index[0] = rows[index[0]]
-    return comparison(
-        output,
-        tier,
-        result.passed,
-        str(result),
-        elements=result.elements,
-        max_abs_error=abs(result.worst.got - result.worst.want) if result.worst else None,
-        max_ratio=result.max_ratio,
-        ratio_p50=result.percentiles.get(50.0),
-        ratio_p99=result.percentiles.get(99.0),
-        mean_signed_error=result.bias,
-        worst_index=index,
-    )
-
-
-def simple_check(output: str, tier: str, problems: Sequence[str], good: str, elements: int | None = None) -> JsonDict:
-    """A check that holds unless there are problems."""
-    return comparison(output, tier, not problems, "; ".join(problems) or good, elements=elements)

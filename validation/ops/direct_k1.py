@@ -12,18 +12,17 @@ import hcgr
 from hcgr import dispatch
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
+from validation.kit import Placer, check_exact, check_form, check_written, contiguous_spans, neighbours
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroups
 from validation.ops import k1_contract
 from validation.ops.allocations import own_allocations, poison_rows
 from validation.ops.axes import Shape
-from validation.ops.chosen import Recorder, choose_rows, contiguous_spans
-from validation.ops.outputs import check_exact, check_form, check_written, neighbours
+from validation.ops.chosen import Recorder, choose_rows
 from validation.ops.staged import check_wiring, judge_k1, k1_calls
 from validation.ops.tensors import (
     BF16,
     EPS,
     EXACT_EPS,
-    Placer,
     Rows,
     Weights,
     activations,

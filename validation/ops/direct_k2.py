@@ -13,15 +13,14 @@ from hcgr import dispatch
 from oracle import check_k2, exact, reference
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
+from validation.kit import Placer, check_exact, check_form, check_written, comparison_of, contiguous_spans, neighbours
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroups
 from validation.ops import k2_contract
 from validation.ops.allocations import own_allocations, poison_rows
 from validation.ops.axes import Shape
-from validation.ops.chosen import Recorder, choose_rows, contiguous_spans
-from validation.ops.common import comparison_of
-from validation.ops.outputs import check_exact, check_form, check_written, neighbours
+from validation.ops.chosen import Recorder, choose_rows
 from validation.ops.staged import check_wiring
-from validation.ops.tensors import BF16, EPS, Placer, activations, norm_form, weights
+from validation.ops.tensors import BF16, EPS, activations, norm_form, weights
 
 
 @dataclass

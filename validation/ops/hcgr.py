@@ -10,8 +10,9 @@ from typing import Any
 
 from validation.operation import CostModel, EntryPoint, Operation
 from validation.ops import contract_rows, cost_cases, direct_grid, mix_grid
-from validation.ops.axes import NO_SPILLS
+from validation.ops.axes import KERNEL_LIMITS
 from validation.ops.combine_entry import COMBINE, COMBINE_CONTRACT, COMBINE_GRID, LONGEST, MOST_ALLOCATED_ROWS
+from validation.ops.protocol.catalogue import SCENARIOS
 
 __all__ = ["COMBINE", "COMBINE_CONTRACT", "COMBINE_GRID", "LONGEST", "MOST_ALLOCATED_ROWS", "OPERATION"]
 
@@ -33,7 +34,7 @@ COMBINE_AND_MIX = EntryPoint(
     contract=contract_rows.COMBINE_AND_MIX_CONTRACT,
     variant=lambda params: _variant(mix_grid.k1_path(params), params),
     launches=_launches,
-    limits=NO_SPILLS,
+    limits=KERNEL_LIMITS,
     timeout_s=300.0,
     paths=mix_grid.paths,
 )
@@ -45,7 +46,7 @@ MIX = EntryPoint(
     contract=contract_rows.MIX_CONTRACT,
     variant=lambda params: _variant(mix_grid.k1_path(params), params),
     launches=_launches,
-    limits=NO_SPILLS,
+    limits=KERNEL_LIMITS,
     timeout_s=300.0,
     paths=mix_grid.paths,
 )
@@ -57,7 +58,7 @@ K1 = EntryPoint(
     contract=contract_rows.K1_CONTRACT,
     variant=lambda params: _variant(direct_grid.k1_path(params), params),
     launches=_launches,
-    limits=NO_SPILLS,
+    limits=KERNEL_LIMITS,
     timeout_s=300.0,
     paths=lambda params: (direct_grid.k1_path(params),),
 )
@@ -69,7 +70,7 @@ K2 = EntryPoint(
     contract=contract_rows.K2_CONTRACT,
     variant=lambda params: _variant("k2", params),
     launches=_launches,
-    limits=NO_SPILLS,
+    limits=KERNEL_LIMITS,
     timeout_s=300.0,
     paths=lambda params: ("k2",),
 )
@@ -88,4 +89,5 @@ OPERATION = Operation(
         "hcgr_k2_": "k2",
     },
     cost=CostModel(cost_cases.cases, "validation.ops.cost:CostDriver"),
+    protocol=SCENARIOS,
 )

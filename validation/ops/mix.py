@@ -13,20 +13,27 @@ from hcgr import dispatch
 from oracle import check_combine_and_mix, check_folded_weight, check_mix, reference
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
+from validation.kit import (
+    Placer,
+    check_exact,
+    check_form,
+    check_written,
+    comparison_of,
+    contiguous_spans,
+    neighbours,
+    stage_records,
+)
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroups
 from validation.ops import mix_contract
 from validation.ops.allocations import own_allocations
 from validation.ops.axes import Shape
-from validation.ops.chosen import Recorder, choose_rows, contiguous_spans
-from validation.ops.common import comparison_of
-from validation.ops.outputs import check_exact, check_form, check_written, neighbours, stage_records
+from validation.ops.chosen import Recorder, choose_rows
 from validation.ops.planning import planned
 from validation.ops.staged import check_wiring, judge_k1, judge_k2, k1_calls
 from validation.ops.tensors import (
     BF16,
     EPS,
     EXACT_EPS,
-    Placer,
     Rows,
     Weights,
     activations,

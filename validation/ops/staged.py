@@ -9,10 +9,9 @@ import torch
 
 from hcgr.dispatch import Launch
 from oracle import check_k1, check_k2
+from validation.kit import comparison_of, simple_check, stage_records
 from validation.operation import JsonDict
 from validation.ops.chosen import Recorder
-from validation.ops.common import comparison_of, simple_check
-from validation.ops.outputs import stage_records
 
 #: Kernel modules that begin a K1, by whether packed is theirs to write (else a reduce kernel writes it).
 _K1_KERNELS = ("k1_skinny", "k1_fused", "k1_split_k", "k1_decoupled")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 
 from oracle import exact, inputs, reference
-from validation.operation import Bench
 from validation.ops.axes import Shape
 
 BF16 = torch.bfloat16
@@ -114,41 +112,6 @@ def exact_rows(count: int, shape: Shape, fold: bool, seed: int, n_pad: int, live
     c = case.combine
     r2 = c.r2.reshape(count, shape.width)
     return Rows(c.residual, c.block_output, c.injection, r2, case.rrms, case.packed), case
-
-
-class Placer:
-    """Puts tensors onto a bench; only the rows of ``spans`` of a tall tensor are touched."""
-
-    def __init__(self, bench: Bench, m: int, spans: Sequence[slice]) -> None:
-        self.bench, self.m, self.spans = bench, m, spans
-
-    def whole(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """A copy of ``value``, contiguous."""
-        tensor = self.bench.empty(tuple(value.shape), value.dtype, name)
-        tensor.copy_(value)
-        self.bench.filled(tensor)
-        return tensor
-
-    def rows(self, name: str, value: torch.Tensor, stride: int = 0, first: int = 0) -> torch.Tensor:
-        """``value`` as the rows of ``spans`` of a [m, columns] view, at ``stride``, from column ``first`` on.
-
-        What lies between the rows is NaN: a load beside the view must not find a plausible value.
-        """
-        columns = value.shape[1]
-        base = self.bench.empty((self.m, max(stride, columns)), value.dtype, name)
-        view = base[:, first : first + columns]
-        done = 0
-        for span in self.spans:
-            count = span.stop - span.start
-            base[span] = math.nan
-            view[span].copy_(value[done : done + count])
-            self.bench.filled(view[span])
-            done += count
-        return view
-
-    def output(self, name: str, columns: int, dtype: torch.dtype) -> torch.Tensor:
-        """An output buffer; :func:`validation.ops.allocations.poison_rows` does the rest."""
-        return self.bench.empty((self.m, columns), dtype, name)
 
 
 def injection_place(kind: str, shape: Shape, n_pad: int) -> Mapping[str, Any]:

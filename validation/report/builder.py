@@ -9,14 +9,18 @@ from typing import Any
 from validation import cases, devices
 from validation.operation import JsonDict
 from validation.report.coverage import coverage
+from validation.report.digest import FIELD, digest
 from validation.report.verdict import decide
 
-SCHEMA = "hcgr-report/2"
+SCHEMA = "hcgr-report/3"
 
 
 @dataclass(frozen=True)
 class StageRun:
-    """What the runner knows about one stage. ``reason`` is for a stage that did not execute."""
+    """What the runner knows about one stage. ``reason`` is for a stage that did not execute.
+
+    ``planned`` is how many cases the plan holds for it, those of other shards among them.
+    """
 
     name: str
     title: str
@@ -26,6 +30,7 @@ class StageRun:
     duration_s: float
     reason: str = ""
     deselected: bool = False
+    planned: int = 0
 
 
 def stage_record(run: StageRun) -> JsonDict:
@@ -41,6 +46,7 @@ def stage_record(run: StageRun) -> JsonDict:
         "settles": run.settles,
         "deselected": run.deselected,
         "evidence": run.evidence if executed else "none",
+        "planned": run.planned,
         "counts": counts,
         "duration_s": round(run.duration_s, 3),
         "cases": list(run.records),
@@ -98,7 +104,7 @@ def build_report(
     covers: Mapping[str, Any],
     workers: Mapping[str, int],
 ) -> JsonDict:
-    """The whole report. ``header`` holds operation, arch, seed, command, times, environment and source."""
+    """The whole report. ``header`` holds operation, arch, seed, command, shard, parts, times, environment, source."""
     stages = [stage_record(run) for run in stage_runs]
     records = [record for stage in stages for record in stage["cases"]]
     report = {
@@ -119,4 +125,5 @@ def build_report(
         "not_run": not_run_devices(claims) + not_run_stages(stages),
         "verdict": decide(stages, required, partial),
     }
-    return dict(cases.sanitise(report))
+    finished = dict(cases.sanitise(report))
+    return finished | {FIELD: digest(finished)}

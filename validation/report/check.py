@@ -1,21 +1,33 @@
 """Whether a report may be believed: its schema, and what a schema cannot say.
 
 ``problems`` is run on every report before it is written, and on any report that is read back. Everything derived
-is derived again, so that an edited count, status or verdict does not survive.
+is derived again, so that an edited count, status or verdict does not survive. What is not derived (a launch, a
+figure) is held against what it must agree with, and the whole against its digest; :mod:`.digest` says what that is
+worth.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema
 
 from schemas import load_schema
-from validation import cases
-from validation.report.builder import not_run_stages, worst_ratio
+from validation import cases, devices
+from validation.report.builder import not_run_devices, not_run_stages, worst_ratio
 from validation.report.coverage import coverage
+from validation.report.digest import digest
+from validation.report.protocol import protocol_problems
+from validation.report.receipts import impossible
+from validation.report.shards import Shard, ShardError, left_out
 from validation.report.verdict import decide
+from validation.stages import STAGES
+
+#: Stages whose cases draw their inputs from the run's seed and their own name.
+_SEEDED = ("correctness", "contract")
+_MESSAGE_LENGTH = 300
 
 
 class InvalidReportError(ValueError):
@@ -37,40 +49,78 @@ def require_valid(report: Mapping[str, Any]) -> None:
 def problems(report: Mapping[str, Any]) -> list[str]:
     """Every way in which ``report`` breaks its schema or, if it does not, contradicts itself."""
     validator = jsonschema.Draft202012Validator(load_schema("report"))
-    broken = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(report)]
+    broken = [f"{error.json_path}: {_short(error.message)}" for error in validator.iter_errors(report)]
     return broken or list(_contradictions(report))
 
 
+def _short(message: str) -> str:
+    """The message of a schema error, which quotes the whole offending value, in a readable length."""
+    half = _MESSAGE_LENGTH // 2
+    return message if len(message) <= _MESSAGE_LENGTH else f"{message[:half]} ... {message[-half:]}"
+
+
 def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
+    if report["digest"] != digest(report):
+        yield "digest does not fit the content: the report was changed after it was written"
     records = [case for stage in report["stages"] for case in stage["cases"]]
-    identities = [case["id"] for case in records]
-    for identity in sorted({i for i in identities if identities.count(i) > 1}):
-        yield f"case {identity} appears more than once"
+    for identity, times in Counter(case["id"] for case in records).items():
+        if times > 1:
+            yield f"case {identity} appears more than once"
+    try:
+        shard = Shard.of(report)
+    except ShardError as error:
+        yield str(error)
+        return
+    yield from _scope(report, shard)
     if report["counts"] != cases.count(records):
         yield f"counts are {report['counts']}, the cases add up to {cases.count(records)}"
     for stage in report["stages"]:
-        yield from _stage(stage, report)
+        yield from _stage(stage, report, shard)
     if report["worst"] != worst_ratio(records):
         yield "worst is not the largest error ÷ bound of the cases"
     if report["coverage"] != coverage(report["stages"]):
         yield "coverage is not what the executed cases add up to"
-    skipped = not_run_stages(report["stages"])
-    listed = [entry["what"] for entry in report["not_run"]]
-    for entry in skipped:
-        if entry["what"] not in listed:
-            yield f"{entry['what']} was skipped but is not listed under not_run"
-    expected = decide(report["stages"], report["evidence"]["required"], report["verdict"]["left_out"])
+    claims = [devices.Claim(**claim) for claim in report["evidence"]["claims"]]
+    missing = not_run_devices(claims) + not_run_stages(report["stages"])
+    for entry in missing:
+        if entry not in report["not_run"]:
+            yield f"{entry['what']} was not run ({entry['reason']}), which not_run does not say"
+    if len(report["not_run"]) != len(missing):
+        yield f"not_run lists {len(report['not_run'])} things, {len(missing)} were not run"
+    expected = decide(report["stages"], report["evidence"]["required"], _left_out(report, shard))
     if report["verdict"] != expected:
         yield f"verdict is {report['verdict']['text']!r}, the stages give {expected['text']!r}"
 
 
-def _stage(stage: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+def _left_out(report: Mapping[str, Any], shard: Shard | None) -> tuple[str, ...]:
+    return left_out(report["selection"], tuple(STAGES), shard)
+
+
+def _scope(report: Mapping[str, Any], shard: Shard | None) -> Iterator[str]:
+    """What was chosen, against the stages that there are and what they did."""
+    names = [stage["name"] for stage in report["stages"]]
+    if names != list(STAGES):
+        yield f"stages are {', '.join(names)}; a report has {', '.join(STAGES)}"
+    chosen = [stage["name"] for stage in report["stages"] if not stage["deselected"]]
+    if sorted(chosen) != sorted(report["selection"]["stages"]):
+        yield f"stages {', '.join(report['selection']['stages'])} were selected, {', '.join(chosen)} were run"
+    if tuple(report["verdict"]["left_out"]) != _left_out(report, shard):
+        yield f"left_out is {report['verdict']['left_out']}, the selection leaves out {list(_left_out(report, shard))}"
+    parts = [Shard(**part["shard"]) for part in report["parts"]]
+    if parts and (shard or parts != [Shard(i + 1, len(parts)) for i in range(len(parts))]):
+        yield f"parts are {', '.join(map(str, parts))}; a merged report has each shard once and is none itself"
+
+
+def _stage(stage: Mapping[str, Any], report: Mapping[str, Any], shard: Shard | None) -> Iterator[str]:
     name, counts = stage["name"], cases.count(stage["cases"])
     if stage["counts"] != counts:
         yield f"stage {name}: counts are {stage['counts']}, its cases add up to {counts}"
     status, _ = cases.stage_status(counts)
     if stage["status"] != status:
         yield f"stage {name}: status is {stage['status']}, its cases give {status}"
+    due = shard.share(stage["planned"]) if shard else stage["planned"]
+    if counts["total"] != due:
+        yield f"stage {name}: has {counts['total']} cases, {due} were planned"
     executed = counts["pass"] + counts["fail"]
     if not executed and stage["evidence"] != "none":
         yield f"stage {name}: claims {stage['evidence']} evidence and executed nothing"
@@ -79,32 +129,42 @@ def _stage(stage: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]
     if stage["deselected"] and stage["cases"]:
         yield f"stage {name}: deselected, and yet it has cases"
     for case in stage["cases"]:
-        yield from _case(case, name, report)
+        yield from _case(case, stage, report)
 
 
-def _case(case: Mapping[str, Any], stage: str, report: Mapping[str, Any]) -> Iterator[str]:
-    where = f"case {case['id']}"
+def _case(case: Mapping[str, Any], record: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+    where, stage = f"case {case['id']}", record["name"]
     if case["stage"] != stage or not case["id"].startswith(f"{stage}."):
         yield f"{where}: belongs to stage {case['stage']}, stands in {stage}"
     if case["status"] != "pass" and not case["reason"]:
         yield f"{where}: {case['status']} without a reason"
     if case["id"] not in case["replay"] or report["arch"] not in case["replay"]:
         yield f"{where}: its replay command does not name it"
-    for launch in case["launches"]:
-        if launch["arch"] != report["arch"]:
-            yield f"{where}: launched code for {launch['arch']} in a report on {report['arch']}"
+    if stage in _SEEDED and case["seed"] != cases.case_seed(report["seed"], case["id"]):
+        yield f"{where}: seed {case['seed']} is not that of a run with seed {report['seed']}"
+    if case["protocol"] is not None:
+        yield from (f"{where}: {what}" for what in protocol_problems(case))
     if case["status"] != "pass":
         return
+    broken_variant = (case.get("protocol") or {}).get("tooth")  # its launches may end anyhow
+    for launch in () if broken_variant else case["launches"]:
+        yield from (f"{where}: {what}" for what in impossible(launch, report["arch"], record["evidence"]))
     if case["findings"]:
         yield f"{where}: passes with {len(case['findings'])} findings"
     if any(not check["passed"] for check in case["comparisons"]):
         yield f"{where}: passes with a failed comparison"
+    for check in case["comparisons"]:
+        if check["passed"] and check["max_ratio"] is not None and not float(check["max_ratio"]) <= 1.0:
+            yield f"{where}: {check['output']} passes with an error {check['max_ratio']} times its bound"
+    if case["cost"]:
+        yield from (f"{where}: {what}" for what in _cost(case["cost"]))
     needed = {
         "correctness": "comparisons",
         "contract": "comparisons",
         "compile": "resources",
         "environment": "facts",
         "cost": "cost",
+        "protocol": "protocol",
     }.get(stage)
     if needed and not case[needed]:
         yield f"{where}: passes without {needed}"
@@ -113,6 +173,13 @@ def _case(case: Mapping[str, Any], stage: str, report: Mapping[str, Any]) -> Ite
         yield f"{where}: passes without a receipt of {', '.join(missing)}, for which it was built"
     if stage == "correctness" and case["facts"].get("launch_expected") is not (_workgroups(case) > 0):
         yield f"{where}: passes with {_workgroups(case)} workgroups run, which is not what it expected"
+
+
+def _cost(cost: Mapping[str, Any]) -> Iterator[str]:
+    if cost["ratio"] != cost["bytes_moved"] / cost["bytes_compulsory"]:
+        yield f"ratio {cost['ratio']} is not {cost['bytes_moved']} over {cost['bytes_compulsory']} bytes"
+    if cost["limit"] is not None and cost["ratio"] > cost["limit"]:
+        yield f"passes with {cost['ratio']} times the compulsory traffic, at most {cost['limit']}"
 
 
 def _workgroups(case: Mapping[str, Any]) -> int:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from validation.operation import JsonDict
 from validation.report.coverage import cost_lines, path_line
+from validation.report.protocol import protocol_lines
 
 _STYLES = {
     "pass": "green",
@@ -88,6 +89,7 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
     if report["coverage"]["kernel_cases"]:
         lines.append(f"  {path_line(report)}")
     lines += [f"  {line}" for line in cost_lines(report)]
+    lines += [f"  {line}" for line in protocol_lines(report)]
     worst = report["worst"]
     if worst is not None:
         ratio = worst["max_ratio"]

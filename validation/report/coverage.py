@@ -53,7 +53,15 @@ def cost_lines(report: Mapping[str, Any]) -> list[str]:
     rows = cost_rows(report["stages"])
     if not rows:
         return []
-    head = ("case", "path", "x compulsory", "limit", "five-stage", "projection us (five-stage)", "published us (five-stage)")
+    head = (
+        "case",
+        "path",
+        "x compulsory",
+        "limit",
+        "five-stage",
+        "projection us (five-stage)",
+        "published us (five-stage)",
+    )
     table = [head, *(_cost_row(row) for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]

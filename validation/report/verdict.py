@@ -26,6 +26,11 @@ def evidence_level(stages: Sequence[Mapping[str, Any]]) -> str:
     return max((stage["evidence"] for stage in executed), key=devices.rank, default="none")
 
 
+def _elsewhere(stage: Mapping[str, Any]) -> bool:
+    """Whether all cases of a stage fall into other shards."""
+    return bool(stage["planned"]) and not stage["counts"]["total"]
+
+
 def decide(stages: Sequence[Mapping[str, Any]], required: str | None, partial: Sequence[str]) -> JsonDict:
     """PASS, FAIL or INCONCLUSIVE, with its evidence, its reasons and its exit code.
 
@@ -38,7 +43,7 @@ def decide(stages: Sequence[Mapping[str, Any]], required: str | None, partial: S
     open_points += [
         f"{stage['name']}: not executed: {stage['reason']}"
         for stage in stages
-        if stage["status"] == "skip" and stage["settles"] and not stage["deselected"]
+        if stage["status"] == "skip" and stage["settles"] and not stage["deselected"] and not _elsewhere(stage)
     ]
     if not devices.meets(level, "emulated"):
         open_points.append(f"no kernel was executed: {level} evidence settles nothing")

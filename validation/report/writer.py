@@ -18,7 +18,11 @@ class ReportPathError(OSError):
 
 
 def report_paths(path: Path, arches: Sequence[str]) -> dict[str, Path]:
-    """Where each arch's report goes: ``path`` itself for one, ``out.gfx942.json`` and so on for several."""
+    """Where each arch's report goes: ``path`` itself for one, ``out.gfx942.json`` and so on for several.
+
+    Raises :class:`ReportPathError` when ``path`` is there and is no file: names beside it are not what was asked for.
+    """
+    _require_file_name(path)
     if len(arches) == 1:
         return {arches[0]: path}
     return {arch: path.with_name(f"{path.stem}.{arch}{path.suffix}") for arch in arches}
@@ -26,10 +30,7 @@ def report_paths(path: Path, arches: Sequence[str]) -> dict[str, Path]:
 
 def probe(path: Path) -> None:
     """Raise :class:`ReportPathError` unless a report can be written to ``path``; leaves nothing behind."""
-    if path.is_dir():
-        raise ReportPathError(f"report path {str(path)!r} is a directory; give a file name")
-    if path.exists() and not path.is_file():
-        raise ReportPathError(f"report path {str(path)!r} is not a regular file; give a file name")
+    _require_file_name(path)
     parent = path.resolve().parent
     if not parent.is_dir():
         raise ReportPathError(f"report path {str(path)!r}: the folder {str(parent)!r} does not exist; create it first")
@@ -38,6 +39,16 @@ def probe(path: Path) -> None:
             pass
     except OSError as error:
         raise ReportPathError(f"report path {str(path)!r} is not writable: {error.strerror or error}") from error
+
+
+def _require_file_name(path: Path) -> None:
+    try:
+        if path.is_dir():
+            raise ReportPathError(f"report path {str(path)!r} is a directory; give a file name")
+        if path.exists() and not path.is_file():
+            raise ReportPathError(f"report path {str(path)!r} is not a regular file; give a file name")
+    except PermissionError as error:
+        raise ReportPathError(f"report path {str(path)!r} cannot be looked at: {error.strerror or error}") from error
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:

@@ -21,6 +21,8 @@ STAGES = {
     "correctness": "validation.stages.correctness",
     "contract": "validation.stages.contract",
     "cost": "validation.stages.cost",
+    "protocol": "validation.stages.protocol",
+    "mutants": "validation.stages.mutants",
 }
 
 
@@ -29,6 +31,7 @@ class Request:
     """What a stage needs to plan: ``operation_name`` is how a worker finds the operation again.
 
     At level ``full`` a case runs every workgroup, where by default chosen ones stand for those of a huge call.
+    ``mutants`` are paths of results of ``hcgr-mutate``.
     """
 
     operation: Operation
@@ -37,6 +40,7 @@ class Request:
     seed: int
     cover: str = "pairwise"
     level: str = "default"
+    mutants: tuple[str, ...] = ()
 
 
 class Stage(Protocol):

@@ -17,6 +17,9 @@ _METADATA = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata
 #: The arch of a target ID such as ``amdgcn-amd-amdhsa-unknown-gfx942:sramecc+:xnack-``.
 _TARGET = re.compile(r"\bgfx[0-9a-f]+\b")
 
+#: Instructions that write back or invalidate a whole cache (AMDGPUUsage, memory model of gfx942).
+_CACHE_FLUSHES = frozenset({"buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol"})
+
 _FIELDS = {
     "vgprs": ".vgpr_count",
     "agprs": ".agpr_count",
@@ -37,7 +40,10 @@ class MetadataError(ValueError):
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes. ``vgprs`` counts AGPRs too, as the metadata does on gfx90a and later."""
+    """What one kernel takes. ``vgprs`` counts AGPRs too, as the metadata does on gfx90a and later.
+
+    ``cache_flushes`` counts the instructions that write back or invalidate a whole cache.
+    """
 
     kernel: str
     target: str
@@ -52,6 +58,7 @@ class Resources:
     max_lanes: int
     wave_lanes: int
     instructions: int
+    cache_flushes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The form the report holds."""
@@ -79,13 +86,20 @@ def _resources(kernel: dict[str, Any], target: str, asm: str) -> Resources:
     if missing:
         raise MetadataError(f"the metadata of kernel {name!r} lacks {', '.join(missing)}")
     values = {field: int(kernel.get(key, 0)) for field, key in _FIELDS.items()}
-    return Resources(kernel=name, target=target, instructions=count_instructions(asm, name), **values)
+    code = mnemonics(asm, name)
+    flushes = sum(mnemonic in _CACHE_FLUSHES for mnemonic in code)
+    return Resources(kernel=name, target=target, instructions=len(code), cache_flushes=flushes, **values)
 
 
 def count_instructions(asm: str, kernel: str) -> int:
-    """Instructions in the body of ``kernel``: from its label to ``.Lfunc_end`` or the next section."""
+    """Instructions in the body of ``kernel``."""
+    return len(mnemonics(asm, kernel))
+
+
+def mnemonics(asm: str, kernel: str) -> list[str]:
+    """Mnemonics of the body of ``kernel``, in order: from its label to ``.Lfunc_end`` or the next section."""
     body = re.search(rf"^{re.escape(kernel)}:(.*?)(?:^\.Lfunc_end\d+:|^\s*\.section)", asm, re.DOTALL | re.MULTILINE)
     if not body:
         raise MetadataError(f"the assembly text has no code for kernel {kernel!r}")
     lines = (line.partition(";")[0].strip() for line in body.group(1).splitlines())
-    return sum(1 for line in lines if line and not line.startswith(".") and not line.endswith(":"))
+    return [line.split()[0] for line in lines if line and not line.startswith(".") and not line.endswith(":")]

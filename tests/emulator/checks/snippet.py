@@ -24,16 +24,18 @@ probe:
 	.section .rodata
 	.amdhsa_kernel probe
 		.amdhsa_group_segment_fixed_size 4096
+		.amdhsa_private_segment_fixed_size {scratch}
 		.amdhsa_user_sgpr_kernarg_segment_ptr 1
 		.amdhsa_user_sgpr_count 2
 		.amdhsa_system_sgpr_workgroup_id_x 1
-		.amdhsa_next_free_vgpr 32
+		.amdhsa_next_free_vgpr 48
 		.amdhsa_next_free_sgpr 32
 		.amdhsa_accum_offset 32
 	.end_amdhsa_kernel
 	.amdgpu_metadata
 amdhsa.kernels:
   - .name: probe
+    .agpr_count: 16
     .kernarg_segment_size: 8
     .args:
       - .name: p
@@ -45,6 +47,12 @@ amdhsa.kernels:
 """
 
 
+def snippet_text(body: Sequence[str], arch: str, records: int = 0x7FFFFFFF, scratch: int = 0) -> str:
+    """The whole text of the kernel ``probe`` around ``body``."""
+    lines = "\n".join(f"\t{line}" for line in body)
+    return _TEMPLATE.format(arch=arch, body=lines, records=records, scratch=scratch)
+
+
 def launch_snippet(
     body: Sequence[str],
     tensor: torch.Tensor,
@@ -54,9 +62,12 @@ def launch_snippet(
     groups: int = 1,
     lanes: int = 64,
     records: int = 0x7FFFFFFF,
+    scratch: int = 0,
     **options: Any,
 ) -> LaunchResult:
-    """s[4:5] holds the address of ``tensor`` (s[4:7] a descriptor of ``records`` bytes), s2 the workgroup,
-    v0 the lane."""
-    text = _TEMPLATE.format(arch=arch, body="\n".join(f"\t{line}" for line in body), records=records)
+    """s[4:5] holds the address of ``tensor`` (s[4:7] a descriptor of ``records`` bytes), s2 the workgroup, v0 the lane.
+
+    All of ``body`` is source line 12, unless it says otherwise. ``scratch``: private bytes a lane.
+    """
+    text = snippet_text(body, arch, records, scratch)
     return launch(text, "probe", (groups,), (lanes,), (tensor,), space=space, **options)

@@ -46,10 +46,11 @@ def test_kernel_writes_count_byte_by_byte(store: str, size: int, load: str, want
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_wide_accesses_and_misaligned_ones(count: int) -> None:
     space, x = fresh(512)
-    body = ["v_lshlrev_b32_e32 v1, 4, v0", f"global_store_dwordx{count} v1, v[4:{3 + count}], s[4:5] offset:4",
+    body = [*(f"v_mov_b32_e32 v{4 + i}, 0" for i in range(4)), "v_lshlrev_b32_e32 v1, 4, v0",
+            f"global_store_dwordx{count} v1, v[4:{3 + count}], s[4:5] offset:4",
             f"global_load_dwordx{count} v[4:{3 + count}], v1, s[4:5] offset:4"]  # fmt: skip
     assert launch_snippet(body, x, space, checks=CHECKS).findings == ()
-    body[2] = f"global_load_dwordx{count} v[4:{3 + count}], v1, s[4:5] offset:3"
+    body[-1] = f"global_load_dwordx{count} v[4:{3 + count}], v1, s[4:5] offset:3"
     space, x = fresh(512)
     (found,) = launch_snippet(body, x, space, checks=CHECKS).findings
     # the byte before lane 0's store is unwritten; four dwords a lane leave no gap between the others

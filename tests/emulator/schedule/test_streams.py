@@ -162,7 +162,7 @@ def test_two_streams_share_a_counter(arch: str) -> None:
     """Partials and outputs are apart, the counter is not: sometimes the wrong workgroup believes to be last."""
     for shared in (False, True):
         found = []
-        for seed in range(8):
+        for seed in range(12, 18):  # about one seed in eight finds it
             for h in host(arch, f"random:{seed}"):
                 apart = {name: torch.zeros(4096, dtype=torch.int32) for name in ("data", "out")}
                 flags = h.buffers.flags if shared else torch.zeros(64, dtype=torch.int32)
@@ -324,7 +324,7 @@ def test_intercepted_torch_goes_to_the_stream() -> None:
             like = torch.zeros_like(zeros)
             zeros.fill_(3)
             like.copy_(zeros)
-        assert zeros.eq(0).all()
+        assert zeros.eq(-1).all()  # poison: nothing has run yet
         h.session.synchronize()
     assert empty.isnan().all()
     assert zeros.eq(3).all()

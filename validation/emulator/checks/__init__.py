@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Name -> what it finds. Bounds, use after free and alignment are looked at by the memory port itself, always.
 CHECKS = {
     "memcheck": "every address inside an allocation, LDS and scratch bounds, use after free, undeclared clamps",
-    "initcheck": "reads of bytes that nobody wrote, in global memory and LDS",
+    "initcheck": "bytes read, and registers used where it matters, that nobody wrote",
     "waits": "registers and LDS bytes touched while an operation that an s_waitcnt should have retired is in flight",
     "racecheck": "conflicting accesses of different waves that nothing orders, in LDS and global memory",
     "synccheck": "waves of a workgroup that meet at different barriers",

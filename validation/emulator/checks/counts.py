@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..memory.access import Access, Kind, Space
 from ..memory.space import Allocation
 from .banks import BankModel
-from .lines import LINE_SHIFT, LineSet, line_range
+from .lines import LINE_SHIFT, LineSet, line_count
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -27,7 +27,6 @@ class _Traffic:
     """Numbers of one allocation. ``unique``: direction -> lines of the launch."""
 
     allocation: Allocation
-    first_line: int
     lines: int
     totals: Counter[str] = field(default_factory=Counter)
     unique: dict[str, LineSet] = field(default_factory=dict)
@@ -82,9 +81,11 @@ class TrafficCounter:
     ) -> None:
         traffic = self._traffic.get(id(holder))
         if traffic is None:
-            traffic = self._traffic[id(holder)] = _Traffic(holder, *line_range(holder))
-        first = (address >> LINE_SHIFT) - traffic.first_line
-        last = np.minimum(((address + access.nbytes - 1) >> LINE_SHIFT) - traffic.first_line, traffic.lines - 1)
+            traffic = self._traffic[id(holder)] = _Traffic(holder, line_count(holder))
+        # from the allocation's first byte: a device's allocations start at a line, whatever the host's do
+        offset = address - holder.base
+        first = offset >> LINE_SHIFT
+        last = np.minimum((offset + access.nbytes - 1) >> LINE_SHIFT, traffic.lines - 1)
         if (first != last).any():
             # an access is shorter than a line: it straddles two at most
             first, group = np.concatenate([first, last]), np.concatenate([group, group])
@@ -105,7 +106,7 @@ class TrafficCounter:
         arguments: dict[str, Counter[str]] = {}
         lines: Counter[str] = Counter()
         for traffic in self._traffic.values():
-            name = traffic.allocation.name or f"{traffic.allocation.base:#x}"
+            name = traffic.allocation.name or "without a name"
             arguments.setdefault(name, Counter()).update(traffic.totals)
             lines.update({k: v for k, v in traffic.totals.items() if k.startswith("lines_")})
         return {**self.totals, **lines, "arguments": {name: dict(c) for name, c in arguments.items()}}

@@ -1,4 +1,4 @@
-"""initcheck: a load of bytes that neither host nor kernel has written."""
+"""initcheck of memory: a load of bytes that neither host nor kernel has written. Registers: ``registers.py``."""
 
 from __future__ import annotations
 

@@ -11,10 +11,9 @@ from ..memory.space import Allocation, sparse_bytes
 LINE_BYTES, LINE_SHIFT = 128, 7
 
 
-def line_range(allocation: Allocation) -> tuple[int, int]:
-    """Number of the first line that holds a byte of the allocation, and how many there are."""
-    first = allocation.base >> LINE_SHIFT
-    return first, ((allocation.end - 1) >> LINE_SHIFT) - first + 1
+def line_count(allocation: Allocation) -> int:
+    """How many lines an allocation takes that starts at a line."""
+    return (allocation.size + LINE_BYTES - 1) >> LINE_SHIFT
 
 
 class LineSet:

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine.fetch import register_number
-from ..machine.transfer import SCALAR_KEYS, MemoryOperation, Request, scalar_key
-from ..machine.types import IMPLICIT
+from ..machine.transfer import Request
 from ..memory.access import Access, Kind, Space
-from ..program.operands import M0, VCC, Operand
 from ..program.program import Instruction, Program
+from .effects import effect_of, key_name, operand_keys
 
 if TYPE_CHECKING:
     from ..machine.bind import Step
     from ..machine.in_flight import InFlight, Pending, Traits
     from ..machine.waves import BindContext, Waves
-
-_IMPLICIT_KEYS = {
-    "vcc": (scalar_key(VCC), scalar_key(VCC + 1)),
-    "vccmask": (scalar_key(VCC), scalar_key(VCC + 1)),
-    "m0": (scalar_key(M0),),
-}
-#: Forms that read M0 without saying so.
-_READ_M0 = ("ds_lane", "ds_count", "movrel")
-
-
-def operand_keys(operand: Operand, ctx: BindContext) -> Iterable[int]:
-    """Keys of the registers of an operand."""
-    if operand.kind in ("v", "a"):
-        first = register_number(operand, ctx)
-        return range(first, first + operand.count)
-    if operand.kind == "s":
-        return range(scalar_key(operand.index), scalar_key(operand.index + operand.count))
-    if operand.kind == "cond" and operand.name == "vccz":
-        return _IMPLICIT_KEYS["vcc"]
-    return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,34 +31,9 @@ class Touch:
 
     @classmethod
     def of(cls, step: Step, ctx: BindContext, traits: Traits | None) -> Touch:
-        entry, operands = step.entry, step.inst.operands
-        sets = [frozenset(operand_keys(o, ctx)) for o in operands]
-        written = _written(step)
-        read = frozenset().union(*sets[written:])
-        implicit = [k for name in entry.src for k in _IMPLICIT_KEYS.get(name, ())]
-        if entry.form in _READ_M0 or entry.options.get("kind") == "lds" or "lds" in step.inst.modifiers:
-            implicit.append(scalar_key(M0))
-        read = read | frozenset(implicit)
-        written_keys = [k for name in entry.dst for k in _IMPLICIT_KEYS.get(name, ())]
-        return cls(step.inst, read, frozenset().union(read, written_keys, *sets), ctx.agpr_base, traits)
-
-    def name(self, key: int) -> str:
-        if key >= SCALAR_KEYS:
-            return {VCC: "vcc_lo", VCC + 1: "vcc_hi", M0: "m0"}.get(key - SCALAR_KEYS, f"s{key - SCALAR_KEYS}")
-        return f"v{key}" if key < self.agpr_base else f"a{key - self.agpr_base}"
-
-
-def _written(step: Step) -> int:
-    """How many of the first operands are only written."""
-    if isinstance(step.run, MemoryOperation):
-        if not step.run.results:
-            return 0
-        # these have the data that goes in and the value that comes back in one operand
-        in_place = step.run.kind is Kind.ATOMIC and step.entry.form in ("mubuf", "smem")
-        return 0 if in_place else 1
-    if step.entry.dst or step.control:
-        return len([name for name in step.entry.dst if name not in IMPLICIT])
-    return 1
+        effect = effect_of(step.inst, step.entry, ctx.agpr_base)
+        writes = operand_keys(step.inst.operands[0], ctx.agpr_base) if effect.vague else effect.writes
+        return cls(step.inst, frozenset(effect.reads), frozenset((*effect.reads, *writes)), ctx.agpr_base, traits)
 
 
 class WaitCheck:
@@ -105,7 +57,7 @@ class WaitCheck:
                 late = pending.is_waiting() & here
                 if late.any() and not _follows(touch, key, pending.traits):
                     verb = "read" if key in touch.read else "overwritten"
-                    what = f"{touch.name(key)} is {verb} while {self._in_flight(board, pending, late)}"
+                    what = f"{key_name(key, touch.agpr_base)} is {verb} while {self._in_flight(board, pending, late)}"
                     wave = int(np.flatnonzero(late)[0])
                     self.w.port.log.add_at("waits", what, self.w, touch.inst, wave, 0, int(late.sum()))
                     return

@@ -98,6 +98,19 @@ def _located_source(original: Callable[..., Any]) -> Callable[..., Any]:
     return source
 
 
+def _current_target(original: Callable[..., Any]) -> Callable[..., Any]:
+    """FlyDSL 0.4 keeps in its key the target of a launcher's first call; the environment may name another by now."""
+
+    @functools.wraps(original)
+    def make_cache_key(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from flydsl.compiler.backends import get_backend
+
+        self._backend_target = get_backend().target
+        return original(self, *args, **kwargs)
+
+    return make_cache_key
+
+
 def install() -> None:
     """Wrap FlyDSL's internals, once a process."""
     with _lock:
@@ -110,4 +123,6 @@ def install() -> None:
         _wrap(kernel_function.KernelFunction, "_emit_kernel", _named_kernel)
         if hasattr(jit_function, "_get_func_source"):
             _wrap(jit_function, "_get_func_source", _located_source)
+        if hasattr(jit_function.JitFunction, "_resolve_and_make_cache_key"):
+            _wrap(jit_function.JitFunction, "_resolve_and_make_cache_key", _current_target)
         _installed.append(flydsl.__version__)

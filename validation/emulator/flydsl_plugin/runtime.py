@@ -109,8 +109,9 @@ def live_tensors() -> list[Any]:
 
 
 def _tensors_in(argument: Any) -> Iterator[Any]:
-    """Tensors of one launcher argument: the tensor itself, a FlyDSL wrapper of one, or a struct of them."""
-    for attribute in ("torch_tensor", "dltensor"):
+    """Tensors of one launcher argument: the tensor itself, a wrapper of one (FlyDSL's, or an address that carries its
+    tensor), or a struct of them."""
+    for attribute in ("torch_tensor", "dltensor", "tensor"):
         argument = getattr(argument, attribute, argument)
     if hasattr(argument, "data_ptr") and hasattr(argument, "untyped_storage"):
         yield argument

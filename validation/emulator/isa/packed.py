@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics import fma, ieee
+from ..numerics.into import move
 from .entry import GFX950, define
 
 I16, U16, I32, I64 = np.int16, np.uint16, np.int32, np.int64
@@ -68,4 +69,4 @@ define("v_pk_ashrrev_i16", "packed16", "i16", "u16 i16", _shift(lambda x, n: x >
 
 # -- moves to and from the accumulation registers --------------------------------------------------------------------
 for _name in ("read", "write", "mov"):
-    define(f"v_accvgpr_{_name}_b32", "valu", "u32", "u32", lambda x: x)
+    define(f"v_accvgpr_{_name}_b32", "valu", "u32", "u32", move)

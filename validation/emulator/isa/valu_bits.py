@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics import integer
+from ..numerics.into import into, placed, shift_left, shift_right, swapped, then
 from .boolean3 import boolean3
 from .entry import GFX950, define
 
@@ -20,28 +21,28 @@ I16, I32, I64 = np.int16, np.int32, np.int64
 _M4, _M5, _M6 = U16(15), U32(31), U32(63)
 
 _LOGIC = (
-    ("v_and_b32", "u32", "u32 u32", lambda a, b: a & b),
-    ("v_or_b32", "u32", "u32 u32", lambda a, b: a | b),
-    ("v_xor_b32", "u32", "u32 u32", lambda a, b: a ^ b),
+    ("v_and_b32", "u32", "u32 u32", np.bitwise_and),
+    ("v_or_b32", "u32", "u32 u32", np.bitwise_or),
+    ("v_xor_b32", "u32", "u32 u32", np.bitwise_xor),
     ("v_xnor_b32", "u32", "u32 u32", lambda a, b: ~(a ^ b)),
-    ("v_not_b32", "u32", "u32", lambda a: ~a),
-    ("v_and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | c),
-    ("v_or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c),
+    ("v_not_b32", "u32", "u32", np.bitwise_not),
+    ("v_and_or_b32", "u32", "u32 u32 u32", then(np.bitwise_and, np.bitwise_or)),
+    ("v_or3_b32", "u32", "u32 u32 u32", then(np.bitwise_or, np.bitwise_or)),
     ("v_bfi_b32", "u32", "u32 u32 u32", lambda mask, a, b: (mask & (a ^ b)) ^ b),
 )
 _SHIFTS = (
-    ("v_lshlrev_b32", "u32", "u32 u32", lambda n, a: a << (n & _M5)),
-    ("v_lshrrev_b32", "u32", "u32 u32", lambda n, a: a >> (n & _M5)),
-    ("v_ashrrev_i32", "i32", "i32 i32", lambda n, a: a >> (n & I32(31))),
+    ("v_lshlrev_b32", "u32", "u32 u32", swapped(shift_left)),
+    ("v_lshrrev_b32", "u32", "u32 u32", swapped(shift_right)),
+    ("v_ashrrev_i32", "i32", "i32 i32", swapped(shift_right)),
     ("v_lshlrev_b64", "u64", "u32 u64", lambda n, a: a << (n & _M6)),
     ("v_lshrrev_b64", "u64", "u32 u64", lambda n, a: a >> (n & _M6)),
     ("v_ashrrev_i64", "i64", "i32 i64", lambda n, a: a >> (n & I32(63))),
     ("v_lshlrev_b16", "u16", "u16 u16", lambda n, a: a << (n & _M4)),
     ("v_lshrrev_b16", "u16", "u16 u16", lambda n, a: a >> (n & _M4)),
     ("v_ashrrev_i16", "i16", "i16 i16", lambda n, a: a >> (n & I16(15))),
-    ("v_lshl_add_u32", "u32", "u32 u32 u32", lambda a, n, c: (a << (n & _M5)) + c),
-    ("v_lshl_or_b32", "u32", "u32 u32 u32", lambda a, n, c: (a << (n & _M5)) | c),
-    ("v_add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, n: (a + b) << (n & _M5)),
+    ("v_lshl_add_u32", "u32", "u32 u32 u32", then(shift_left, np.add)),
+    ("v_lshl_or_b32", "u32", "u32 u32 u32", then(shift_left, np.bitwise_or)),
+    ("v_add_lshl_u32", "u32", "u32 u32 u32", then(np.add, shift_left)),
     ("v_lshl_add_u64", "u64", "u64 u32 u64", lambda a, n, c: (a << (n & U32(7))) + c),
 )
 
@@ -78,22 +79,31 @@ def _byte_moves(selector: int) -> tuple[tuple[tuple[int, int, Any], ...], Any] |
     return tuple(moves), U32(ones)
 
 
-def _permute_bytes(high: Any, low: Any, selector: Any) -> Any:
+@into()
+def _permute_bytes(high: Any, low: Any, selector: Any, out: Any = None) -> Any:
     """V_PERM_B32; a selector that is the same everywhere becomes a few shifts."""
     first = int(selector.flat[0]) if np.ndim(selector) else int(selector)
     uniform = not np.ndim(selector) or bool((selector == U32(first)).all())
     plan = _byte_moves(first) if uniform else None
     if plan is None:
-        return integer.perm(high, low, selector)
+        return placed(integer.perm(high, low, selector), out)
     moves, ones = plan
     result = None
     for source, left, mask in moves:
         part = high if source else low
+        target = out if result is None else None
         if left:
-            part = part << U32(left) if left > 0 else part >> U32(-left)
-        part = part if mask is None else part & mask
-        result = part if result is None else result | part
-    return ones if result is None else result | ones if ones else result
+            part = (
+                np.left_shift(part, U32(left), out=target) if left > 0 else np.right_shift(part, U32(-left), out=target)
+            )
+        if mask is not None:
+            part = np.bitwise_and(part, mask, out=target)
+        result = part if result is None else np.bitwise_or(result, part, out=out)
+    if result is None:
+        result = ones
+    elif ones:
+        result = np.bitwise_or(result, ones, out=out)
+    return placed(result, out)
 
 
 def _align_bits(high: Any, low: Any, shift: Any) -> Any:

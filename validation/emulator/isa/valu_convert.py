@@ -54,6 +54,7 @@ for _name, _dst, _src, _fn in _FIXED:
 for _name, _src, _fn in _PACKED:
     define(_name, "valu", "u32", _src, _fn)
 define("v_cvt_pk_u8_f32", "valu", "u32", "f32 u32 u32", convert.cvt_pk_u8_f32)
+define("v_cvt_pkaccum_u8_f32", "valu", "u32", "f32 u32", convert.cvt_pk_u8_f32, dst_is_source=True)
 define("v_pack_b32_f16", "valu", "u32", "f16 f16", formats.pack16)
 define("v_cvt_pk_bf16_f32", "valu", "u32", "f32 f32", formats.cvt_pk_bf16_f32, GFX950)
 define("v_cvt_pk_f16_f32", "valu", "u32", "f32 f32", formats.cvt_pk_f16_f32, GFX950)

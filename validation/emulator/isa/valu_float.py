@@ -28,8 +28,7 @@ def _subtract_reversed(add: Callable[..., Any]) -> Callable[..., Any]:
     return lambda a, b, round_mode=0: add(np.negative(a), b, round_mode=round_mode)
 
 
-def _fused_with_destination(fused: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda a, b, old, round_mode=0: fused(a, b, old, round_mode=round_mode)
+_SUB = {"f16": _subtract(fma.add16), "f32": fma.sub32}
 
 
 def _mad(kind: str) -> Callable[..., Any]:
@@ -49,19 +48,12 @@ for _t in ("f16", "f32", "f64"):
     define(f"v_fma_{_t}", "valu", _t, f"{_two} {_t}", _FMA[_t], rounds=True, keep_half=True)
 for _t in ("f16", "f32"):
     _two = f"{_t} {_t}"
-    define(f"v_sub_{_t}", "valu", _t, _two, _subtract(_ADD[_t]), rounds=True)
+    define(f"v_sub_{_t}", "valu", _t, _two, _SUB[_t], rounds=True)
     define(f"v_subrev_{_t}", "valu", _t, _two, _subtract_reversed(_ADD[_t]), rounds=True)
 for _t in ("f32", "f64"):
-    define(f"v_fmac_{_t}", "valu", _t, f"{_t} {_t}", _fused_with_destination(_FMA[_t]), rounds=True, dst_is_source=True)
+    define(f"v_fmac_{_t}", "valu", _t, f"{_t} {_t}", _FMA[_t], rounds=True, dst_is_source=True)
 define("v_fmaak_f32", "valu", "f32", "f32 f32 f32", fma.fma32, rounds=True)
-define(
-    "v_fmamk_f32",
-    "valu",
-    "f32",
-    "f32 f32 f32",
-    lambda a, k, b, round_mode=0: fma.fma32(a, k, b, round_mode),
-    rounds=True,
-)
+define("v_fmamk_f32", "valu", "f32", "f32 f32 f32", fma.fma32, rounds=True)
 define("v_mac_f16", "valu", "f16", "f16 f16", _mad("f16"), rounds=True, dst_is_source=True, keep_half=True)
 define("v_mad_f16", "valu", "f16", "f16 f16 f16", _mad("f16"), rounds=True, keep_half=True)
 define("v_madak_f16", "valu", "f16", "f16 f16 f16", _mad("f16"), rounds=True, keep_half=True)

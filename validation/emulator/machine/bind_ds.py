@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..memory.access import Access, Kind, Space
 from ..memory.views import Words
 from ..program.operands import M0, Operand
 from ..program.program import Instruction
-from .fetch import operand_count, reject_modifiers, vector_source
+from .fetch import operand_count, register_number, reject_modifiers, vector_source
 from .transfer import (
     DataFormat,
     Locate,
@@ -33,6 +34,8 @@ from .transfer import (
 from .types import U32
 from .waves import LANES, BindContext, Waves
 
+#: Instructions of a chunk whose addresses are kept: 100 KiB each.
+_KEPT_SITES = 128
 AddressOf = Callable[[Waves], NDArray[np.uint32]]
 
 
@@ -60,6 +63,29 @@ def locate_with(inst: Instruction, address: AddressOf) -> Locate:
     return lambda w, kind, nbytes: [Piece(0, lds_access(w, kind, address(w), nbytes, inst))]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LdsSite:
+    """An instruction's address operand. Kernels use the same LDS addresses in every turn of a loop: an access is kept
+    for as long as the address register stands and all lanes of the same waves take part."""
+
+    inst: Instruction
+    row: int
+    address: AddressOf
+
+    def pieces(self, w: Waves, kind: Kind, nbytes: int) -> list[Piece]:
+        if not w.full:
+            return [Piece(0, lds_access(w, kind, self.address(w), nbytes, self.inst))]
+        sites: dict[Any, tuple[Any, int, Piece]] = w.extra.setdefault("lds_sites", {})
+        known = sites.get(self)
+        if known is not None and known[0] is w.sel and known[1] >= w.stamp(self.row, 1):
+            known[2].access.lasting = True
+            return [known[2]]
+        piece = Piece(0, lds_access(w, kind, np.array(self.address(w)), nbytes, self.inst))
+        if known is not None or len(sites) < _KEPT_SITES:
+            sites[self] = (w.sel, w.clock, piece)
+        return [piece]
+
+
 def bind_ds(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     """``ds_read_*``, ``ds_write_*`` and the atomics: one address a lane, 16-bit offset.
 
@@ -71,7 +97,11 @@ def bind_ds(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     returns = kind == "load" or bool(entry.options.get("returns"))
     operand_count(inst, 1 + returns + (0 if kind == "load" else count))
     result = operands.pop(0) if returns else None
-    locate = locate_with(inst, ds_address(inst, operands.pop(0), _offset(inst, "offset", 0xFFFF), ctx))
+    where = operands.pop(0)
+    address = ds_address(inst, where, _offset(inst, "offset", 0xFFFF), ctx)
+    locate = (
+        LdsSite(inst, register_number(where, ctx), address).pieces if where.kind == "v" else locate_with(inst, address)
+    )
     if kind == "load":
         assert result is not None
         return bind_load(inst, result, entry_format(entry), ctx, locate)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import AsmError, UnsupportedError
 from ..isa.entry import Entry
+from ..numerics.into import sources_in_out
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .fetch import operand_count, register_number, reject_modifiers
@@ -25,9 +26,6 @@ _SIGN = 0x80000000
 _BOTH = U32(0x00010001)
 _LOW = U32(0xFFFF)
 _HALF = U32(16)
-#: Elements up to which the two halves of f32 pairs go through the semantics in one call; above it the temporaries of
-#: one half fill the cache by themselves.
-_TOGETHER = 1 << 14
 Source = Callable[[Waves], Any]
 
 
@@ -152,6 +150,9 @@ def _pair_source(
     """
     plain = _pair_words(inst, operand, ctx, *halves)
     if not any(signs):
+        if operand.kind in ("v", "a") and halves == (0, 1):
+            first = register_number(operand, ctx)
+            return lambda w: w.pair(first) if w.sel is None else plain(w).view(F32)
         return lambda w: plain(w).view(F32)
     mask = np.array([_SIGN * s for s in signs], U32)[:, None, None]
     if signs[0] == signs[1]:
@@ -174,11 +175,11 @@ def _pair_words(inst: Instruction, operand: Operand, ctx: BindContext, low: int,
         rows = slice(first + 1, first - 1 if first else None, -1)
     if operand.kind == "s":
         return lambda w: (w.S[rows] if w.sel is None else w.S[rows, w.sel])[:, :, None]
-    return lambda w: w.V[rows] if w.sel is None else w.V[rows, w.sel]
+    return lambda w: w.file[rows] if w.sel is None else w.file[rows, w.sel]
 
 
 def bind_packed32(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
-    """``fn(*sources) -> result`` on float32 arrays that broadcast to [2, n, 64] or to [n, 64].
+    """``fn(*sources) -> result`` on float32 arrays that broadcast to [2, n, 64].
 
     Options: those of ``finish_result``.
     """
@@ -194,26 +195,24 @@ def bind_packed32(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     fn = finish_result(entry, inst, ctx)
     dst = register_number(inst.operands[0], ctx)
 
+    shared = sources_in_out(fn)
+    touched = [o.kind != "s" and o.is_register and abs(register_number(o, ctx) - dst) < 2 for o in inst.operands[1:]]
+    straight = shared is not None and not any(touched)
+
     def step(w: Waves) -> None:
-        values = [source(w) for source in sources]
-        if w.n * 128 <= _TOGETHER:
-            put_pair(w, dst, np.broadcast_to(np.asarray(fn(*values), F32).view(U32), (2, w.n, 64)))
+        if w.full and w.sel is None:
+            pair = w.pair(dst)
+            w.touched(dst, 2)
+            if straight:
+                fn(*[source(w) for source in sources], out=pair)
+            else:
+                np.copyto(pair, fn(*[source(w) for source in sources]))
             return
-        low = fn(*[x[0] for x in values])
-        high = fn(*[x[-1] for x in values])
-        w.vput(dst, np.asarray(low, F32).view(U32))
-        w.vput(dst + 1, np.asarray(high, F32).view(U32))
-
-    return step
-
-
-def put_pair(w: Waves, dst: int, words: Any) -> None:
-    """Write uint32 [2, n, 64] to the active lanes of two registers."""
-    if w.full and w.sel is None:
-        w.V[dst : dst + 2] = words
-    else:
+        words = np.broadcast_to(np.asarray(fn(*[source(w) for source in sources]), F32).view(U32), (2, w.n, 64))
         w.vput(dst, words[0])
         w.vput(dst + 1, words[1])
+
+    return step
 
 
 def bind_packed_move(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..errors import AsmError, UnsupportedError
 from ..isa.entry import Entry
+from ..numerics.into import sources_in_out
 from ..program.operands import VCC, Operand
 from ..program.program import Instruction
-from .fetch import Fetch, Store, implicit_source, reject_modifiers, vector_source, vector_store
+from .fetch import Fetch, Store, implicit_source, reject_modifiers, row_of, vector_source, vector_store
 from .lane_routing import DPP_MODIFIERS, Route, dpp_route
 from .result import finish_result
 from .sub_dword import SDWA_MODIFIERS, sdwa_source, sdwa_store
@@ -127,7 +128,11 @@ def bind_valu(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         position += 1
     if entry.options.get("dst_is_source"):
         fetches.append(vector_source(inst, matched[0], entry.dst[0], ctx, high))
-    step = _step(finish_result(entry, inst, ctx), fetches, stores)
+    fn = finish_result(entry, inst, ctx)
+    target = None
+    if not sdwa and sources_in_out(fn) is not None:
+        target = _target(entry, fn, matched, ctx)
+    step = _step(fn, fetches, stores, target)
     if route is not None:
         step = route.masked(step)
     if entry.options.get("writes_exec"):
@@ -144,7 +149,24 @@ def _exec_too(step: Any, mask: Operand) -> Any:
     return cmpx
 
 
-def _step(fn: Any, fetches: list[Fetch], stores: list[Store]) -> Any:
+def _target(entry: Entry, fn: Any, operands: list[Operand], ctx: BindContext) -> tuple[type, int] | None:
+    """Type and number of the register that ``fn`` may compute straight into, if it may."""
+    if len(entry.dst) != 1 or (row := row_of(operands[0], entry.dst[0], ctx)) is None:
+        return None
+    shared = sources_in_out(fn) or ()
+    shown = iter(operands[1:])
+    sources = [None if name in IMPLICIT else row_of(next(shown), name, ctx) for name in entry.src]
+    if entry.options.get("dst_is_source"):
+        sources.append(row)
+    if any(source == row and position not in shared for position, source in enumerate(sources)):
+        return None
+    return TYPES[entry.dst[0]].dtype, row
+
+
+def _step(fn: Any, fetches: list[Fetch], stores: list[Store], target: tuple[type, int] | None) -> Any:
+    """Fetch, compute, store; straight into the destination where every lane of every wave takes part."""
+    if target is not None:
+        return _direct(fn, fetches, stores[0], *target)
     if len(stores) > 1:
 
         def several(w: Waves) -> None:
@@ -164,3 +186,26 @@ def _step(fn: Any, fetches: list[Fetch], stores: list[Store]) -> Any:
         a, b, c = fetches
         return lambda w: store(w, fn(a(w), b(w), c(w)))
     return lambda w: store(w, fn(*[f(w) for f in fetches]))
+
+
+def _direct(fn: Any, fetches: list[Fetch], store: Store, dtype: type, row: int) -> Any:
+    if len(fetches) == 2:
+        first, second = fetches
+
+        def two(w: Waves) -> None:
+            if w.full and w.sel is None:
+                w.clock = w.stamps[row] = w.clock + 1
+                fn(first(w), second(w), out=w.rows[dtype][row])
+            else:
+                store(w, fn(first(w), second(w)))
+
+        return two
+
+    def run(w: Waves) -> None:
+        if w.full and w.sel is None:
+            w.clock = w.stamps[row] = w.clock + 1
+            fn(*[f(w) for f in fetches], out=w.rows[dtype][row])
+        else:
+            store(w, fn(*[f(w) for f in fetches]))
+
+    return run

@@ -28,7 +28,19 @@ PATIENCE = 1024
 #: Backward branches of a chunk without a barrier or an end before it counts as a livelock.
 BRANCH_LIMIT = 1_000_000
 
-StepsFor = Callable[[FloatMode], Sequence[Step]]
+
+class Steps(Protocol):
+    """A program's steps in one floating-point mode. ``straight``: what to call for those that are bound and need
+    nothing of the engine, else None."""
+
+    straight: Sequence[Callable[[Waves], Any] | None]
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Step: ...
+
+
+StepsFor = Callable[[FloatMode], Steps]
 
 
 class Outcome(Enum):
@@ -155,7 +167,12 @@ class Chunk:
     def _group(self, pc: int, limit: int) -> bool:
         """Step the selected waves from ``pc``. True: pick again. False: the chunk yields."""
         w, steps, hits, n = self.w, self.steps, self.hits, self.w.n
+        straight = steps.straight
         while True:
+            while pc < limit and (run := straight[pc]) is not None:
+                hits[pc] += n
+                run(w)
+                pc += 1
             if pc >= limit:
                 self._set_pc(pc)
                 return True

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import AsmError, UnsupportedError
 from ..program.operands import VCC, Operand
 from ..program.program import Instruction
-from .types import F32, I32, TYPES, U16, U32, U64, ValueType, constant_bits
+from .types import TYPES, U16, U32, U64, ValueType, constant_bits
 from .waves import BindContext, Waves
 
 Fetch = Callable[[Waves], Any]
@@ -130,11 +130,7 @@ def _vector_plain(inst: Instruction, operand: Operand, kind: ValueType, ctx: Bin
             return _vector_pair(r, dtype)
         if kind.bits == 16:
             return _half(lambda w: w.vget(r), dtype, high_half)
-        if dtype is F32:
-            return lambda w: w.VF[r] if w.sel is None else w.VF[r][w.sel]
-        if dtype is I32:
-            return lambda w: w.vget(r).view(I32)
-        return lambda w: w.vget(r)
+        return lambda w: w.rows[dtype][r] if w.sel is None else w.rows[dtype][r][w.sel]
     if operand.kind == "s" and kind.bits == 16:
         check_width(inst, operand, kind)
         r = operand.index
@@ -144,7 +140,19 @@ def _vector_plain(inst: Instruction, operand: Operand, kind: ValueType, ctx: Bin
         if high_half and operand.kind == "float":
             return lambda w: kind.dtype(0)
         return scalar
+    if operand.kind == "s" and kind.dwords == 1:
+        return _spread(operand.index, dtype)
     return lambda w: scalar(w)[:, None]
+
+
+def _spread(r: int, dtype: type) -> Fetch:
+    """A scalar register as source of a vector instruction: one value where all waves hold the same, else [n, 1]."""
+
+    def fetch(w: Waves) -> Any:
+        value = w.uniform(r)
+        return (w.sget(r)[:, None] if value is None else value).view(dtype)
+
+    return fetch
 
 
 def _half(word: Fetch, dtype: type, high: bool) -> Fetch:
@@ -198,6 +206,14 @@ def vector_store(
     if dtype is U32:
         return lambda w, value: w.vput(r, value)
     return lambda w, value: w.vput(r, np.asarray(value, dtype).view(U32))
+
+
+def row_of(operand: Operand, type_name: str, ctx: BindContext) -> int | None:
+    """The vector register that holds the operand whole and as it stands, or None."""
+    kind = TYPES[type_name]
+    if operand.kind not in ("v", "a") or kind.bits != 32 or operand.neg or operand.abs:
+        return None
+    return register_number(operand, ctx)
 
 
 def _pair_store(r: int, dtype: type) -> Store:

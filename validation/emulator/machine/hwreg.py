@@ -152,5 +152,7 @@ def bind_movrel(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
                 w.sput(dst.index + i, value)
             else:
                 w.S[dst.index + i + index, rows] = value
+                for written in set((dst.index + i + index).tolist()):
+                    w.forget(written)
 
     return step

@@ -1,15 +1,17 @@
-"""Bound steps that go through :class:`~.in_flight.InFlight`, for launches that model or check completion."""
+"""Bound steps with something around them, for launches that model or check completion or follow undefined registers:
+:class:`~.in_flight.InFlight`, ``checks/waits.py``, ``checks/registers.py``."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..checks.registers_flow import Tracking, tracking
+from ..checks.registers_watch import attach_registers, watched_registers
 from ..checks.waits import Touch, WaitCheck
 from ..memory.access import Maintenance
-from ..program.program import Program
+from ..program.program import Kernel, Program
 from .bind import Step
 from .in_flight import LGKM, VM, InFlight, Traits
 from .options import MachineOptions
@@ -39,14 +41,21 @@ def traits_of(step: Step, dma_in_order: bool) -> Traits:
 
 @dataclass(frozen=True)
 class Instrument:
-    """Wraps bound steps so that they go through ``Waves.in_flight``. Equal instruments share bound programs."""
+    """Wraps bound steps. Equal instruments share bound programs.
 
+    flight: operations go through ``Waves.in_flight``. undefined: the registers that initcheck follows, if any.
+    """
+
+    flight: bool
     dma_in_order: bool
     waits: bool
+    undefined: Tracking | None
 
     def __call__(self, step: Step, ctx: BindContext) -> Step:
-        run, inst = self._run(step, ctx), step.inst
-        return step if run is None else Step(run, step.control, inst, step.entry, step.target)
+        run = self._run(step, ctx) if self.flight else None
+        if self.undefined is not None and step.inst.index in self.undefined.effects:
+            run = watched_registers(step, ctx, self.undefined.effects[step.inst.index], run or step.run)
+        return step if run is None else Step(run, step.control, step.inst, step.entry, step.target)
 
     def _run(self, step: Step, ctx: BindContext) -> Callable[[Waves], Any] | None:
         inner: Any = step.run
@@ -78,20 +87,26 @@ def _watched(run: Callable[[Waves], Any], touch: Touch) -> Callable[[Waves], Any
     return watched
 
 
-@functools.cache
-def _instrument(dma_in_order: bool, waits: bool) -> Instrument:
-    return Instrument(dma_in_order, waits)
-
-
-def instrument(options: MachineOptions, checks: Sequence[str]) -> Instrument | None:
+def instrument(
+    options: MachineOptions, checks: Sequence[str], program: Program, kernel: Kernel, agpr_base: int
+) -> Instrument | None:
     """What wraps the steps of a launch; None when every operation is simply done at its issue."""
-    if options.completion == "earliest" and "waits" not in checks:
+    flight = options.completion != "earliest" or "waits" in checks
+    undefined = tracking(program, kernel, agpr_base) if "initcheck" in checks else None
+    if undefined is not None and not undefined.effects:
+        undefined = None
+    if not flight and undefined is None:
         return None
-    return _instrument(options.lds_dma == "in-order", "waits" in checks)
+    return Instrument(flight, flight and options.lds_dma == "in-order", "waits" in checks, undefined)
 
 
-def attach(w: Waves, options: MachineOptions, checks: Sequence[str], program: Program) -> None:
-    """Give a new chunk its :class:`InFlight`, where the launch needs one."""
-    if instrument(options, checks) is not None:
-        check = WaitCheck(w, program) if "waits" in checks else None
+def attach(w: Waves, options: MachineOptions, checks: Sequence[str], program: Program, kernel: Kernel) -> None:
+    """Give a new chunk, whose registers are as the kernel's entry finds them, what the wrapped steps use."""
+    wrap = instrument(options, checks, program, kernel, w.agpr_base)
+    if wrap is None:
+        return
+    if wrap.flight:
+        check = WaitCheck(w, program) if wrap.waits else None
         w.in_flight = InFlight(w, options.completion == "latest", check)
+    if wrap.undefined is not None:
+        attach_registers(w, wrap.undefined)

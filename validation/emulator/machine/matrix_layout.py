@@ -20,17 +20,15 @@ Words = NDArray[np.uint32]  # [registers, n, 64]
 
 
 # -- A and B -----------------------------------------------------------------------------------------------------------
-def to_matrix(elements: Any, size: int, blocks: int, dtype: Any) -> NDArray[Any]:
-    """Elements [x, y, n, 64], slot = y slots * x + y, -> [n, blocks, depth, size]."""
+def to_matrix(elements: Any, size: int, blocks: int, out: NDArray[Any]) -> NDArray[Any]:
+    """Elements [x, y, n, 64], slot = y slots * x + y, into ``out`` [n * blocks, depth, size], which is returned."""
     x, y, n, _ = elements.shape
-    groups = 64 // (size * blocks)
     if blocks == 1:
-        out = np.empty((n, x, y, 64), dtype)
-        np.copyto(out.transpose(1, 2, 0, 3), elements, casting="unsafe")
-        return out.reshape(n, 1, x * y * groups, size)
-    out = np.empty((n, blocks, x, y, size), dtype)
-    np.copyto(out.transpose(2, 3, 0, 1, 4), elements.reshape(x, y, n, blocks, size), casting="unsafe")
-    return out.reshape(n, blocks, x * y, size)
+        np.copyto(out.reshape(n, x, y, 64).transpose(1, 2, 0, 3), elements, casting="unsafe")
+    else:
+        places = out.reshape(n, blocks, x, y, size).transpose(2, 3, 0, 1, 4)
+        np.copyto(places, elements.reshape(x, y, n, blocks, size), casting="unsafe")
+    return out
 
 
 def f64_small_matrix(element: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -38,7 +38,7 @@ _POWERS[smallfloat.SCALE_NAN] = np.nan
 
 def rows_of(w: Waves, first: int, count: int) -> Any:
     """uint32 [count, n, 64]; a view when all waves step."""
-    block = w.V[first : first + count]
+    block = w.file[first : first + count]
     return block if w.sel is None else block[:, w.sel]
 
 
@@ -63,6 +63,19 @@ class BlockScale:
     def codes(self, w: Waves) -> Any:
         """uint8 [n, 64]."""
         return ((w.vget(self.row) >> self.shift) & U32(0xFF)).astype(np.uint8)
+
+
+class _Unpacked:
+    """A fragment, and when and for which waves it was made. The arrays serve again for the next contents: fresh pages
+    would cost as much as the conversion."""
+
+    __slots__ = ("fragment", "sel", "stamp", "values", "words")
+
+    def __init__(self, values: Any, words: Any) -> None:
+        self.values, self.words = values, words
+        self.sel: Any = None
+        self.stamp = -1
+        self.fragment: Any = None
 
 
 class MatrixSource:
@@ -107,29 +120,37 @@ class MatrixSource:
         elements, _ = self.format.decode(permute_lanes(self.words(w), self.blgp))
         if self.kind == "f64" and self.size == 4:
             return f64_small_matrix(elements[0, 0])
-        matrix = to_matrix(elements, self.size, self.blocks, dtype)
+        matrix = to_matrix(elements, self.size, self.blocks, np.empty(self._shape(elements.shape[2]), dtype))
+        matrix = matrix.reshape(-1, self.blocks, self.depth, self.size)
         return matrix if self.ascending is None else matrix[:, :, self.ascending]
 
     def fragment(self, w: Waves) -> Fragment:
         """[n * blocks, depth, size] as float64."""
-        words = self.words(w)
-        codes = self.scale.codes(w) if self.scale is not None else None
-        cache = w.extra.setdefault("fragments", {})
+        cache: dict[Any, _Unpacked] = w.extra.setdefault("fragments", {})
         known = cache.get(self.key)
-        if known is not None and np.array_equal(known[0], words) and (codes is None or np.array_equal(known[1], codes)):
-            return known[2]
-        built = self._build(words, codes)
-        if len(cache) >= _CACHED_FRAGMENTS:
-            cache.clear()
-        cache[self.key] = (np.array(words), codes, built)
-        return built
+        stamp = w.stamp(self.first, self.count)
+        if self.scale is not None:
+            stamp = max(stamp, w.stamp(self.scale.row, 1))
+        if known is not None and known.sel is w.sel and known.stamp >= stamp:
+            return known.fragment
+        words = self.words(w)
+        if known is None or len(known.values) != words.shape[1] * self.blocks:
+            if len(cache) >= _CACHED_FRAGMENTS:
+                cache.clear()
+            known = cache[self.key] = _Unpacked(np.empty(self._shape(words.shape[1])), np.empty(words.shape, U32))
+        known.sel, known.stamp = w.sel, w.clock
+        known.fragment = self._build(words, self.scale.codes(w) if self.scale is not None else None, known)
+        return known.fragment
 
-    def _build(self, words: Any, codes: Any) -> Fragment:
+    def _shape(self, n: int) -> tuple[int, int, int]:
+        return (n * self.blocks, self.depth, self.size)
+
+    def _build(self, words: Any, codes: Any, room: _Unpacked) -> Fragment:
         words = permute_lanes(words, self.blgp)
         if self.lanes is not None:
-            words = np.take(words, self.lanes, axis=2, mode="clip")
+            words = np.take(words, self.lanes, axis=2, mode="clip", out=room.words)
         elements, exponents = self.format.decode(words)
-        values = to_matrix(elements, self.size, self.blocks, np.float64).reshape(-1, self.depth, self.size)
+        values = to_matrix(elements, self.size, self.blocks, room.values)
         if codes is not None:
             if self.lanes is not None:
                 codes = codes[:, self.lanes]
@@ -188,10 +209,11 @@ class Accumulator:
                 self._row(w, i, np.asarray(value, self.dtype).view(np.uint32))
 
     def _row(self, w: Waves, i: int, bits: Any) -> None:
+        w.touched(self.dst + i)
         if w.sel is None:
-            w.V[self.dst + i] = bits
+            w.file[self.dst + i] = bits
         else:
-            w.V[self.dst + i, w.sel] = bits
+            w.file[self.dst + i, w.sel] = bits
 
     def _registers(self, w: Waves) -> Any:
         """C as [n, registers, 64] (a view when all waves step), or the constant."""
@@ -202,6 +224,7 @@ class Accumulator:
     def multiply_add(self, w: Waves, a: Fragment, b: Fragment) -> None:
         """D = round32(C + A B), by parts that stay in the cache; products of doubtful matrices are settled first."""
         c, size, blocks = self._registers(w), self.size, self.blocks
+        w.touched(self.dst, self.count)
         result = np.empty((w.n, self.count, 64), np.uint32) if w.sel is not None else None
         waves = max(1, _PART // (size * size * blocks))
         unsure = doubtful(a, b)
@@ -219,14 +242,14 @@ class Accumulator:
             np.add(total, start, out=total)
             self._narrow(w, total, first, result)
         if result is not None:
-            w.V[self.dst : self.dst + self.count, w.sel] = result.transpose(1, 0, 2)
+            w.file[self.dst : self.dst + self.count, w.sel] = result.transpose(1, 0, 2)
 
     def _matrices(self, c: Any, at: Any) -> Any:
         return product_of(np.ascontiguousarray(c), self.size, self.blocks)[at].astype(np.float64)
 
     def _narrow(self, w: Waves, total: Any, first: int, result: Any) -> None:
         if result is None:
-            rows = w.V[self.dst : self.dst + self.count, first : first + len(total)]
+            rows = w.file[self.dst : self.dst + self.count, first : first + len(total)]
             out = rows.view(self.dtype).transpose(1, 0, 2)
         else:
             out = result[first : first + len(total)].view(self.dtype)

@@ -19,6 +19,13 @@ _OMOD = {("mul", 2): 1, ("mul", 4): 2, ("div", 2): 3}
 _MODE_FIELDS = {"f32": "32", "f64": "16_64", "f16": "16_64"}
 
 
+#: Instructions that give an infinity for a zero: the position of the operand that is divided by.
+_DIVISORS = {"v_rcp_f16": 0, "v_rsq_f16": 0, "v_log_f16": 0, "v_div_fixup_f16": 1}
+#: Two f16 results in one register, from one source each.
+_PACKED_F16 = ("v_cvt_pk_f16_f32",)
+_MAX_F16 = np.float16(65504)
+
+
 def finish_result(entry: Entry, inst: Instruction, ctx: BindContext) -> Callable[..., Any]:
     """``entry.fn`` with the instruction's modifiers and the MODE register's effects on floats composed around it.
 
@@ -41,6 +48,8 @@ def finish_result(entry: Entry, inst: Instruction, ctx: BindContext) -> Callable
     for (name, value), code in _OMOD.items():
         if inst.modifiers.get(name) == value:
             fn = _scaled(fn, code, entry, inst, ctx)
+    if ctx.mode.fp16_overflow and (kind == "f16" or entry.mnemonic in _PACKED_F16):
+        fn = _limited(fn, entry, ctx)
     if inst.modifiers.get("clamp"):
         fn = _clamped(fn, entry, inst, ctx)
     return fn
@@ -63,6 +72,38 @@ def _flushing(fn: Callable[..., Any], entry: Entry, ctx: BindContext) -> Callabl
         return result if out & 2 else ieee.flush_outputs(result, out)
 
     return flushed
+
+
+def _limited(fn: Callable[..., Any], entry: Entry, ctx: BindContext) -> Callable[..., Any]:
+    """MODE.FP16_OVFL: what overflows becomes the largest f16; an infinite source or a zero divisor gives infinity.
+
+    Source: LLVM, AMDGPUUsage, ``FP16_OVFL`` of the compute program resource registers.
+    """
+    divisor, keeps = _DIVISORS.get(entry.mnemonic, -1), _denormal_mode("f16", ctx)
+
+    def limited(*args: Any) -> Any:
+        result = np.asarray(fn(*args))
+        halves = [result] if result.dtype == np.float16 else [*_halves(result)]
+        groups = [args] if len(halves) == 1 else [(a,) for a in args]
+        done = []
+        for half, sources in zip(halves, groups, strict=True):
+            overflow: Any = np.isinf(half)
+            for position, x in enumerate(sources):
+                if np.issubdtype(np.asarray(x).dtype, np.floating):
+                    overflow = overflow & ~np.isinf(x)
+                if position == divisor:
+                    overflow = overflow & (ieee.flush_inputs(np.asarray(x), keeps) != 0)
+            done.append(np.where(overflow, np.copysign(_MAX_F16, half), half))
+        if len(done) == 1:
+            return done[0]
+        low, high = (x.view(np.uint16).astype(np.uint32) for x in done)
+        return low | (high << np.uint32(16))
+
+    return limited
+
+
+def _halves(word: Any) -> tuple[Any, Any]:
+    return tuple((word >> np.uint32(shift)).astype(np.uint16).view(np.float16) for shift in (0, 16))
 
 
 def _float_result(entry: Entry, inst: Instruction, modifier: str) -> None:

@@ -1,6 +1,11 @@
 """Architectural state of a chunk of waves that step together.
 
 Registers are arrays over all waves of the chunk, so one NumPy expression executes one instruction for each of them.
+
+What a step costs besides its arithmetic is kept low in two ways. ``rows`` hands out each register as an array of the
+type that the semantics want, so that an instruction whose waves and lanes all take part computes straight into its
+destination. And what vector instructions make of scalar registers (a lane mask, the one value that all waves hold) is
+remembered until the register is written.
 """
 
 from __future__ import annotations
@@ -61,23 +66,30 @@ class Identity:
 class Waves:
     """State of ``count`` waves.
 
-    V: uint32 [registers, waves, 64], VGPRs first, AGPRs from ``agpr_base`` on; ``VF`` is its float32 view.
+    file: uint32 [registers, waves, 64], VGPRs first, AGPRs from ``agpr_base`` on. ``rows[dtype][r]`` is register ``r``
+    as uint32, int32 or float32 [waves, 64]. Whoever writes to either says so with ``touched``, since what was derived
+    from a register serves until then; ``V`` is the same file for all who do not keep to that.
     S: uint32 [128, waves]. ``scc``: bool [waves]. ``exec_mask``: bool [waves, 64], in step with S[126:128].
     ``sel``: None when every wave of the chunk steps now, else the int index array of those that do.
     ``em``: exec mask of the selected waves; ``full``: every lane of them is active. ``n``: how many are selected.
     """
 
     __slots__ = (
-        "S", "S64", "V", "VF", "_em_bits", "_em_bits_of", "agpr_base", "count", "em", "exec_mask", "extra", "full",
-        "ident", "in_flight", "mode", "n", "pc", "port", "scc", "sel",
+        "S", "S64", "_any_write", "_em_bits", "_em_bits_of", "_masks", "_pairs", "_uniform", "agpr_base", "clock",
+        "count", "em", "exec_mask", "extra", "file", "full", "ident", "in_flight", "mode", "n", "pc", "port", "rows",
+        "scc", "sel", "stamps",
     )  # fmt: skip
 
     def __init__(self, ident: Identity, vgprs: int, agprs: int, mode: FloatMode, port: MemoryPort) -> None:
         self.count = self.n = len(ident.wave)
         self.ident = ident
         self.agpr_base = vgprs
-        self.V = np.zeros((vgprs + agprs, self.count, LANES), np.uint32)
-        self.VF = self.V.view(np.float32)
+        self.file = np.zeros((vgprs + agprs, self.count, LANES), np.uint32)
+        self.rows: dict[type, list[NDArray[Any]]] = {
+            t: list(self.file.view(t)) for t in (np.uint32, np.int32, np.float32)
+        }
+        self.clock = self._any_write = 0
+        self.stamps = [0] * (vgprs + agprs)
         # One row a wave, so that an aligned pair is one 64-bit element; S and S64 are the transposed views.
         file = np.zeros((self.count, SGPR_FILE_SIZE // 2), np.uint64)
         self.S64 = file.T
@@ -96,6 +108,10 @@ class Waves:
         self.full = True
         self._em_bits_of: NDArray[np.bool_] | None = None
         self._em_bits = np.zeros((0, LANES), np.uint32)
+        self._pairs: dict[int, NDArray[np.float32]] = {}
+        #: register -> the selection for which it was made, and what
+        self._masks: dict[int, tuple[Any, NDArray[np.bool_]]] = {}
+        self._uniform: dict[int, tuple[Any, Any]] = {}
 
     # -- selection ------------------------------------------------------------------------------------------------
     def select(self, sel: NDArray[np.intp] | None) -> None:
@@ -117,14 +133,45 @@ class Waves:
         return self._em_bits
 
     # -- vector registers -----------------------------------------------------------------------------------------
+    @property
+    def V(self) -> NDArray[np.uint32]:  # noqa: N802 - the architecture's name
+        """The register file, to read or write at will: every register counts as written now."""
+        self.clock += 1
+        self._any_write = self.clock
+        return self.file
+
+    @property
+    def VF(self) -> NDArray[np.float32]:  # noqa: N802
+        """``V`` as float32."""
+        return self.V.view(np.float32)
+
     def vget(self, r: int) -> NDArray[np.uint32]:
         """uint32 [n, 64]; a view when all waves step: never write to it."""
-        v = self.V[r]
+        v = self.rows[np.uint32][r]
         return v if self.sel is None else v[self.sel]
+
+    def touched(self, r: int, count: int = 1) -> None:
+        """Registers from ``r`` on have been, or are about to be, written."""
+        self.clock += 1
+        for i in range(r, r + count):
+            self.stamps[i] = self.clock
+
+    def stamp(self, r: int, count: int) -> int:
+        """Time of the last write to any of these registers."""
+        return max(self._any_write, *self.stamps[r : r + count])
+
+    def pair(self, r: int) -> NDArray[np.float32]:
+        """Registers ``r`` and ``r + 1`` of all waves as float32 [2, waves, 64]: a view."""
+        pair = self._pairs.get(r)
+        if pair is None:
+            pair = self._pairs[r] = self.file[r : r + 2].view(np.float32)
+        return pair
 
     def vput(self, r: int, value: Any) -> None:
         """Write uint32 values (broadcastable to [n, 64]) to the active lanes."""
-        v = self.V[r]
+        self.clock += 1
+        self.stamps[r] = self.clock
+        v = self.rows[np.uint32][r]
         if self.full:
             if self.sel is None:
                 v[...] = value
@@ -138,7 +185,8 @@ class Waves:
 
     def vput_masked(self, r: int, value: Any, mask: NDArray[np.bool_]) -> None:
         """Write to the lanes of ``mask`` [n, 64], whatever EXEC says (the caller has applied it)."""
-        v = self.V[r]
+        self.touched(r)
+        v = self.file[r]
         if self.sel is None:
             np.copyto(v, value, where=mask)
         else:
@@ -152,6 +200,20 @@ class Waves:
         s = self.S[r]
         return s if self.sel is None else s[self.sel]
 
+    def uniform(self, r: int) -> Any:
+        """The one value (np.uint32) that all selected waves hold, or None."""
+        known = self._uniform.get(r)
+        if known is None or known[0] is not self.sel:
+            s = self.sget(r)
+            first = s[0]
+            known = self._uniform[r] = (self.sel, first if (s == first).all() else None)
+        return known[1]
+
+    def forget(self, r: int) -> None:
+        """Scalar register ``r`` has changed."""
+        self._uniform.pop(r, None)
+        self._masks.pop(r & ~1, None)
+
     def sget64(self, r: int) -> NDArray[np.uint64]:
         if not r & 1:
             s = self.S64[r >> 1]
@@ -163,6 +225,8 @@ class Waves:
             self.S[r] = value
         else:
             self.S[r, self.sel] = value
+        self._uniform.pop(r, None)
+        self._masks.pop(r & ~1, None)
         if r >= EXEC:
             self.sync_exec()
 
@@ -176,6 +240,9 @@ class Waves:
             self.S64[r >> 1] = value
         else:
             self.S64[r >> 1, self.sel] = value
+        self._uniform.pop(r, None)
+        self._uniform.pop(r + 1, None)
+        self._masks.pop(r, None)
         if r >= EXEC:
             self.sync_exec()
 
@@ -193,17 +260,25 @@ class Waves:
         self.refresh_exec()
 
     def mask_get(self, r: int) -> NDArray[np.bool_]:
-        """Lane mask in the pair at ``r`` as bool [n, 64]."""
+        """Lane mask in the pair at ``r`` as bool [n, 64]: never write to it."""
         if r == EXEC:
             return self.em
-        return unpack_lanes(self.sget64(r))
+        if r & 1:
+            return unpack_lanes(self.sget64(r))
+        known = self._masks.get(r)
+        if known is None or known[0] is not self.sel:
+            known = self._masks[r] = (self.sel, unpack_lanes(self.sget64(r)))
+        return known[1]
 
     def mask_put(self, r: int, mask: Any) -> None:
         """Write a lane mask; inactive lanes get 0, as every VALU compare does."""
-        mask = np.broadcast_to(mask, (self.n, LANES))
+        if np.shape(mask) != (self.n, LANES):
+            mask = np.broadcast_to(mask, (self.n, LANES))
         if not self.full:
             mask = mask & self.em
         self.sput64(r, pack_lanes(mask))
+        if r < EXEC and not r & 1:
+            self._masks[r] = (self.sel, mask)
 
     def scc_get(self) -> NDArray[np.bool_]:
         return self.scc if self.sel is None else self.scc[self.sel]

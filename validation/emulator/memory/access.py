@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..program.program import Instruction
+from .views import Place
 
 
 class Space(Enum):
@@ -65,13 +66,19 @@ class Access:
     alignment: int = 0
     #: the words that a store writes, set by the port for its observers
     data: Any = None
+    #: the same addresses will be used again, for every lane of the same waves, while the instruction's registers stand
+    lasting: bool = False
+    #: where the port has found the bytes of a lasting access that nothing is wrong with
+    place: Place | None = None
 
     def rows(self, index: Any) -> Access:
         """The part of some of the waves."""
         clamped = None if self.clamped is None else self.clamped[index]
-        return replace(self, address=self.address[index], mask=self.mask[index], clamped=clamped)
+        return replace(
+            self, address=self.address[index], mask=self.mask[index], clamped=clamped, lasting=False, place=None
+        )
 
     def detached(self, count: int) -> Access:
         """A copy that shares no array with the registers, one row for each of ``count`` waves."""
         address, mask = (np.array(np.broadcast_to(x, (count, x.shape[1]))) for x in (self.address, self.mask))
-        return replace(self, address=address, mask=mask)
+        return replace(self, address=address, mask=mask, lasting=False, place=None)

@@ -14,7 +14,7 @@ from .access import Access, CacheBits, Maintenance, Space
 from .atomics import AtomicOp, apply_in_order
 from .faults import describe_fault, describe_misalignment
 from .spaces import BankedMemory, GlobalMemory
-from .views import Words, low_bits, natural_width
+from .views import Words, low_bits, natural_width, place
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -51,8 +51,12 @@ class MemoryPort:
         memory = self.spaces[access.space]
         for observer in self.observers:
             observer.observe(self, w, access)
+        if access.place is not None:
+            return cast(Words, memory.views.gather(access.place))
         offset, mask, everywhere = memory.resolve(self, w, access)
         low = self._alignment(w, access, offset, mask)
+        if access.lasting and everywhere and memory.caches is None and not self._bad(access, low):
+            access.place = place(offset, access.nbytes, low)
         if memory.caches is not None:
             return cast(Words, memory.caches.read(memory, w, access, offset + memory.base, mask))
         words: Words = memory.views.read(offset, access.nbytes, low)
@@ -66,15 +70,20 @@ class MemoryPort:
         access.data = words
         for observer in self.observers:
             observer.observe(self, w, access)
+        if access.place is not None:
+            memory.views.scatter(access.place, words)
+            return
         offset, mask, everywhere = memory.resolve(self, w, access)
         self.changes += access.space is Space.GLOBAL
         low = self._alignment(w, access, offset, mask)
+        if access.lasting and everywhere and memory.caches is None and not self._bad(access, low):
+            access.place = place(offset, access.nbytes, low)
         shape = access.address.shape
         whole = [word if word.shape == shape else np.broadcast_to(word, shape) for word in words]
         if memory.caches is not None:
             memory.caches.write(memory, w, access, offset + memory.base, mask, [word[mask] for word in whole])
         elif everywhere:
-            memory.views.write(offset.reshape(-1), access.nbytes, [word.reshape(-1) for word in whole], low)
+            memory.views.write(offset, access.nbytes, whole, low)
         else:
             memory.views.write(offset[mask], access.nbytes, [word[mask] for word in whole], low)
 
@@ -128,13 +137,17 @@ class MemoryPort:
         if access.nbytes == 1:
             return 0
         low = low_bits(offset)
-        if access.strict:
+        if self._bad(access, low):
             natural = access.alignment or natural_width(access.nbytes)
-            if low & (natural - 1):
-                bad = ((offset & (natural - 1)) != 0) & mask
-                if bad.any():
-                    describe_misalignment(self, w, access, bad, natural)
+            bad = ((offset & (natural - 1)) != 0) & mask
+            if bad.any():
+                describe_misalignment(self, w, access, bad, natural)
         return low
+
+    @staticmethod
+    def _bad(access: Access, low: int) -> bool:
+        """Do these low address bits break the alignment that the instruction wants?"""
+        return access.strict and low & ((access.alignment or natural_width(access.nbytes)) - 1) != 0
 
     def fault(self, w: Waves, access: Access, bad: NDArray[np.bool_]) -> None:
         """Record lanes whose access lies outside what they may touch."""

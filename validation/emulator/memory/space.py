@@ -26,7 +26,8 @@ ALIGNMENT = 256
 class Allocation:
     """``[base, base + size)`` in bytes. ``shape``/``strides`` (elements) and ``itemsize`` describe the tensor, if any.
 
-    ``shadow``: uint8 [size], nonzero where a byte was written; None when all counts as initialised.
+    ``shadow``: uint8 [size], nonzero where a byte was written; None when all counts as initialised. ``freed``: an
+    access is a use after free. ``writable``: False for what kernels may only read.
     """
 
     base: int
@@ -38,6 +39,7 @@ class Allocation:
     data_offset: int = 0
     shadow: NDArray[np.uint8] | None = None
     freed: bool = False
+    writable: bool = True
     owner: Any = field(default=None, repr=False)
 
     @property
@@ -133,6 +135,8 @@ class AddressSpace:
             return allocation
         with self._lock:
             self._drop(allocation.base, allocation.end)
+            if self._freed:
+                self._freed = [a for a in self._freed if a.end <= allocation.base or a.base >= allocation.end]
             position = bisect.bisect_left(self._starts, allocation.base)
             self._starts.insert(position, allocation.base)
             self._allocations.insert(position, allocation)
@@ -159,6 +163,12 @@ class AddressSpace:
             self._freed.append(allocation)
             self.version += 1
 
+    def bury(self, allocation: Allocation) -> None:
+        """Remember memory that was freed outside of this space, so that a later access is named a use after free."""
+        with self._lock:
+            if not any(a.base < allocation.end and allocation.base < a.end for a in self._allocations + self._freed):
+                self._freed.append(allocation)
+
     def _drop(self, base: int, end: int) -> None:
         keep = [i for i, a in enumerate(self._allocations) if a.end <= base or a.base >= end]
         if len(keep) != len(self._allocations):
@@ -172,6 +182,14 @@ class AddressSpace:
         if i >= 0 and address < self._allocations[i].end:
             return self._allocations[i]
         return None
+
+    def released(self, address: int) -> bool:
+        """Was ``address`` in memory that :meth:`release` gave up, and that is still kept from other use?"""
+        return any(a.owner is not None and a.base <= address < a.end for a in self._freed)
+
+    def knows(self, address: int) -> bool:
+        """Is ``address`` in an allocation, or in a released one?"""
+        return self.find(address) is not None or self.released(address)
 
     def nearest(self, address: int) -> Allocation | None:
         """For messages: the allocation (freed ones too) whose edge is closest to ``address``."""

@@ -6,14 +6,17 @@ then treated as an inactive lane: loads give 0, stores are dropped.
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..machine.options import XCDS, MachineOptions
-from .access import Access
-from .space import AddressSpace
+from .access import Access, Kind
+from .space import AddressSpace, Allocation
 from .views import TypedViews, Words
 
 if TYPE_CHECKING:
@@ -30,15 +33,27 @@ Resolved = tuple[NDArray[np.int64], NDArray[np.bool_], bool]
 class GlobalMemory:
     """Host memory at its own addresses, restricted to the allocations of an :class:`AddressSpace`.
 
-    caches: what stands between waves and memory; None for flat memory.
+    caches: what stands between waves and memory; None for flat memory. views: where an allocation holds any, only those
+    bytes of it may be touched. nulls: names of the kernel's null pointers, for messages.
     """
 
-    def __init__(self, space: AddressSpace, caches: Caches | None = None) -> None:
+    def __init__(
+        self,
+        space: AddressSpace,
+        caches: Caches | None = None,
+        views: Sequence[Allocation] = (),
+        nulls: Sequence[str] = (),
+    ) -> None:
         self.space, self.caches = space, caches
+        self.parts, self.nulls = tuple(views), tuple(nulls)
         self.xcds = XCDS
         self._version = -1
         self.base = 0
         self.starts = self.ends = np.zeros(0, np.int64)
+        #: the same, for looking up one address, and which of them only loads may touch
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._frozen: dict[int, int] = {}
         self.views = TypedViews(np.zeros(16, np.uint8))
 
     def refresh(self) -> None:
@@ -47,27 +62,46 @@ class GlobalMemory:
             return
         allocations = self.space.allocations
         self._version = self.space.version
-        self.starts = np.array([a.base for a in allocations], np.int64)
-        self.ends = np.array([a.end for a in allocations], np.int64)
+        ranges = [r for a in allocations for r in self._accessible(a)]
+        self._starts, self._ends = [low for low, _ in ranges], [high for _, high in ranges]
+        self._frozen = {a.base: a.end for a in allocations if not a.writable}
+        self.starts, self.ends = np.array(self._starts, np.int64), np.array(self._ends, np.int64)
         if not allocations:
             return
         self.base = allocations[0].base & ~15
         # one view over the span of all allocations: only offsets that were checked against them are ever used
-        span = int(self.ends.max()) - self.base
+        span = allocations[-1].end - self.base
         interface = {"version": 3, "typestr": "|u1", "shape": (span,), "data": (self.base, False)}
         holder = type("HostSpan", (), {"__array_interface__": interface})()
         self.views = TypedViews(np.asarray(holder))
+
+    def _accessible(self, allocation: Allocation) -> list[tuple[int, int]]:
+        """Byte ranges of an allocation that the kernel may touch, in order and apart."""
+        ranges: list[tuple[int, int]] = []
+        for part in sorted(self.parts, key=lambda p: p.base):
+            if part.base < allocation.base or part.end > allocation.end:
+                continue
+            if ranges and part.base <= ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], max(ranges[-1][1], part.end))
+            else:
+                ranges.append((part.base, part.end))
+        return ranges or [(allocation.base, allocation.end)]
 
     def resolve(self, port: MemoryPort, w: Waves, access: Access) -> Resolved:
         """Faults are reported; lanes that do not take part get an offset that is safe to read."""
         self.refresh()
         address, mask = access.address, access.mask
-        if self._within_one(address, access.nbytes):
+        slot = self._slot(address, access.nbytes)
+        if slot >= 0 and (access.kind is Kind.LOAD or self._starts[slot] not in self._frozen):
             return address - self.base, mask, access.everywhere
+        if access.kind is not Kind.LOAD:
+            mask = self._writable(port, w, access)
+            if mask is not access.mask:
+                access = replace(access, mask=mask, everywhere=False)
         everywhere = access.everywhere or bool(mask.all())
         if not mask.any():
             return np.zeros(address.shape, np.int64), mask, False
-        if everywhere or not self._within_one(address[mask], access.nbytes):
+        if everywhere or self._slot(address[mask], access.nbytes) < 0:
             bad = self._outside(address, access.nbytes) & mask
             if bad.any():
                 port.fault(w, access, bad)
@@ -98,10 +132,21 @@ class GlobalMemory:
             content[low - start : high - start] = raw[low - self.base : high - self.base]
         return content
 
-    def _within_one(self, address: NDArray[np.int64], nbytes: int) -> bool:
-        """Do all these addresses lie in one allocation? (The usual case, and cheap to see.)"""
-        first = self.space.find(int(address.min()))
-        return first is not None and int(address.max()) + nbytes <= first.end
+    def _slot(self, address: NDArray[np.int64], nbytes: int) -> int:
+        """The accessible range in which all these addresses lie (the usual case, and cheap to see), else -1."""
+        slot = bisect.bisect_right(self._starts, int(address.min())) - 1
+        return slot if slot >= 0 and int(address.max()) + nbytes <= self._ends[slot] else -1
+
+    def _writable(self, port: MemoryPort, w: Waves, access: Access) -> NDArray[np.bool_]:
+        """The mask without lanes that write to memory which is only for reading; those are reported."""
+        mask, low, high = access.mask, int(access.address.min()), int(access.address.max()) + access.nbytes
+        for start, end in self._frozen.items():
+            if start < high and low < end:
+                bad = (access.address < end) & (access.address > start - access.nbytes) & mask
+                if bad.any():
+                    port.fault(w, access, bad)
+                    mask = mask & ~bad
+        return mask
 
     def _outside(self, address: NDArray[np.int64], nbytes: int) -> NDArray[np.bool_]:
         if not len(self.starts):
@@ -110,9 +155,16 @@ class GlobalMemory:
         return (slot < 0) | (address > self.ends[np.maximum(slot, 0)] - nbytes)
 
 
-def make_global_memory(space: AddressSpace, options: MachineOptions, arch: str) -> GlobalMemory:
+def make_global_memory(
+    space: AddressSpace,
+    options: MachineOptions,
+    arch: str,
+    views: Sequence[Allocation] = (),
+    nulls: Sequence[str] = (),
+) -> GlobalMemory:
     """Memory of one kernel that begins now."""
-    memory = GlobalMemory(space, space.device(options.xcds, options.cus(arch)) if options.memory == "weak" else None)
+    caches = space.device(options.xcds, options.cus(arch)) if options.memory == "weak" else None
+    memory = GlobalMemory(space, caches, views, nulls)
     memory.xcds = options.xcds
     if memory.caches is not None:
         memory.caches.begin()

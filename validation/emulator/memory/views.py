@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,15 @@ def low_bits(offset: NDArray[Any]) -> int:
     return int(np.bitwise_or.reduce(offset, axis=None)) & 15 if offset.size else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an access of ``nbytes`` bytes a lane finds its elements: ``index`` counts elements of ``width`` bytes."""
+
+    nbytes: int
+    width: int
+    index: NDArray[np.int64]
+
+
 class TypedViews:
     """Index = byte offset / width. ``content``: uint8 [bytes], 16-byte aligned at offset 0 for the wide views."""
 
@@ -35,17 +45,20 @@ class TypedViews:
 
         ``low``: :func:`low_bits` of the offsets, if known.
         """
-        width = _fitting_width(low_bits(offset) if low is None else low, nbytes)
+        return self.gather(place(offset, nbytes, low_bits(offset) if low is None else low))
+
+    def gather(self, at: Place) -> Words:
+        """Words as :meth:`read` gives them."""
+        width, nbytes = at.width, at.nbytes
         if width == nbytes:
-            data = self.by_width[width].take(offset >> _SHIFT[width])
+            data = self.by_width[width].take(at.index)
             if width <= 4:
                 return [data.astype(U32, copy=False)]
-            parts = data.view(U32).reshape(*offset.shape, width // 4)
+            parts = data.view(U32).reshape(*at.index.shape, width // 4)
             return [parts[..., i] for i in range(width // 4)]
         if width == 4:
-            index = offset >> 2
-            return [self.by_width[4].take(index + i) for i in range(nbytes // 4)]
-        return self._read_bytes(offset, nbytes)
+            return [self.by_width[4].take(at.index + i) for i in range(nbytes // 4)]
+        return self._read_bytes(at.index, nbytes)
 
     def _read_bytes(self, offset: NDArray[np.int64], nbytes: int) -> Words:
         words = []
@@ -57,22 +70,31 @@ class TypedViews:
         return words
 
     def write(self, offset: NDArray[np.int64], nbytes: int, words: Words, low: int | None = None) -> None:
-        """``offset`` 1-d, one word array of the same length for each dword (one for narrow data). Later lanes win."""
-        width = _fitting_width(low_bits(offset) if low is None else low, nbytes)
+        """One word array of the shape of ``offset`` for each dword (one for narrow data). Later lanes win."""
+        self.scatter(place(offset, nbytes, low_bits(offset) if low is None else low), words)
+
+    def scatter(self, at: Place, words: Words) -> None:
+        """Write as :meth:`write` does."""
+        width, nbytes = at.width, at.nbytes
         if width == nbytes and width <= 4:
-            self.by_width[width][offset >> _SHIFT[width]] = words[0].astype(_WIDE[width], copy=False)
+            self.by_width[width][at.index] = words[0].astype(_WIDE[width], copy=False)
         elif width == nbytes:
-            packed = np.empty((len(offset), width // 4), U32)
+            packed = np.empty((*at.index.shape, width // 4), U32)
             for i, word in enumerate(words):
-                packed[:, i] = word
-            self.by_width[width][offset >> _SHIFT[width]] = packed.view(_WIDE[width])[:, 0]
+                packed[..., i] = word
+            self.by_width[width][at.index] = packed.view(_WIDE[width])[..., 0]
         elif width == 4:
-            index = offset >> 2
             for i, word in enumerate(words):
-                self.by_width[4][index + i] = word
+                self.by_width[4][at.index + i] = word
         else:
             for i in range(nbytes):
-                self.by_width[1][offset + i] = (words[i // 4] >> U32(8 * (i % 4))).astype(U8)
+                self.by_width[1][at.index + i] = (words[i // 4] >> U32(8 * (i % 4))).astype(U8)
+
+
+def place(offset: NDArray[np.int64], nbytes: int, low: int) -> Place:
+    """Byte offsets as a :class:`Place`; ``low``: :func:`low_bits` of them."""
+    width = _fitting_width(low, nbytes)
+    return Place(nbytes, width, offset >> _SHIFT[width] if width > 1 else offset)
 
 
 def _fitting_width(low: int, nbytes: int) -> int:

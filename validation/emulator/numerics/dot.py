@@ -63,9 +63,8 @@ class Exponents:
     def each(self) -> NDArray[np.float64]:
         """Reach of each matrix, [n * blocks]."""
         if self._each is None:
-            codes = self.codes
-            both = np.stack([codes, np.negative(codes)])
-            largest = both.max(axis=1).reshape(2, codes.shape[1] * self.blocks, -1).max(axis=2)
+            codes, negative = self.codes, np.negative(self.codes)
+            largest = [x.max(axis=0).reshape(codes.shape[1] * self.blocks, -1).max(axis=1) for x in (codes, negative)]
             high, low = largest[0].astype(np.float64), np.negative(largest[1]).astype(np.float64)
             reach = self._reach(high, low)
             if self.scale is not None:

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bits import F16, F32, F64, RNE, TOWARD_NEGATIVE, Array, FloatKind, settle_nans
+from .bits import F16, F32, F64, RNE, TOWARD_NEGATIVE, Array, FloatKind, has_nan, settle_nans
+from .into import into, placed
 from .rounding import check_round_mode, residue_sign, round_to_odd, signed_zero, step_directed, two_sum
 
 _F32_TAIL = np.uint64(0x1FFFFFFF)
@@ -35,13 +36,14 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     return p, ((a_hi * b_hi - p) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
 
 
-def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
+@into()
+def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE, out: Array | None = None) -> Array:
     """fma of float32 arrays, one rounding: `V_FMA_F32`, `V_FMAC_F32`, `V_PK_FMA_F32`, `V_FMA_MIX_F32`.
 
     For the mixed form convert the f16 operands with `formats.f16_to_f32` first.
     """
     if round_mode != RNE:
-        return _narrow_fma(a, b, c, F32, round_mode)
+        return placed(_narrow_fma(a, b, c, F32, round_mode), out)
     s = np.asarray(a, np.float64) * np.asarray(b, np.float64)  # exact: 24 + 24 bits
     s = s + np.asarray(c, np.float64)
     result = s.astype(np.float32)
@@ -49,7 +51,7 @@ def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE) -> Array:
     suspicious = ((s.view(np.uint64) & _F32_TAIL) == _F32_HALF).any() or (np.abs(result) <= F32.tiny).any()
     if suspicious and _suspicious32(s).any():
         result = _fix32(result, a, b, c, s)
-    return settle_nans(result, a, b, c)
+    return placed(settle_nans(result, a, b, c), out)
 
 
 def _suspicious32(s: Array) -> Array:
@@ -147,18 +149,29 @@ def exact_fma64(a: float, b: float, c: float, round_mode: int = RNE, exponent: i
     return np.float64(step_directed(np.float64(nearest), np.float64(sign), F64, round_mode))
 
 
-def add32(a: Array, b: Array, round_mode: int = RNE) -> Array:
-    """float32 sum in the given rounding mode: `V_ADD_F32` (for subtraction negate `b`)."""
+@into()
+def add32(a: Array, b: Array, round_mode: int = RNE, out: Array | None = None) -> Array:
+    """float32 sum in the given rounding mode: `V_ADD_F32`."""
     if round_mode == RNE:
-        return settle_nans(a + b, a, b)
-    return _narrow_fma(a, np.float32(1), b, F32, round_mode)
+        return placed(settle_nans(np.add(a, b, out=out), a, b), out)
+    return placed(_narrow_fma(a, np.float32(1), b, F32, round_mode), out)
 
 
-def mul32(a: Array, b: Array, round_mode: int = RNE) -> Array:
+@into()
+def sub32(a: Array, b: Array, round_mode: int = RNE, out: Array | None = None) -> Array:
+    """The sum of `a` and of `b` with its sign changed: `V_SUB_F32`."""
+    if round_mode == RNE:
+        result = np.subtract(a, b, out=out)
+        return placed(settle_nans(result, a, np.negative(b)), out) if has_nan(result) else result
+    return add32(a, np.negative(b), round_mode, out)
+
+
+@into()
+def mul32(a: Array, b: Array, round_mode: int = RNE, out: Array | None = None) -> Array:
     """float32 product in the given rounding mode: `V_MUL_F32`."""
     if round_mode == RNE:
-        return settle_nans(a * b, a, b)
-    return _narrow_mul(a, b, F32, round_mode)
+        return placed(settle_nans(np.multiply(a, b, out=out), a, b), out)
+    return placed(_narrow_mul(a, b, F32, round_mode), out)
 
 
 def _narrow_mul(a: Array, b: Array, kind: FloatKind, round_mode: int) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .bits import Array
+from .into import into
 
 _31 = np.uint32(31)
 _32 = np.uint64(32)
@@ -137,10 +138,11 @@ def mad_saturating(a: Array, b: Array, c: Array, bits: int = 16, signed: bool = 
 # Bit fields
 
 
-def bfe_u32(x: Array, offset: Array, width: Array) -> Array:
+@into(0, 1, 2)
+def bfe_u32(x: Array, offset: Array, width: Array, out: Array | None = None) -> Array:
     """`width` & 31 bits of x from bit `offset` & 31, zero-extended: `V_BFE_U32`."""
     mask = (_ONE << (_u32(width) & _31)) - _ONE
-    return (_u32(x) >> (_u32(offset) & _31)) & mask
+    return np.bitwise_and(np.right_shift(_u32(x), _u32(offset) & _31, out=out), mask, out=out)
 
 
 def bfe_i32(x: Array, offset: Array, width: Array) -> Array:

@@ -24,6 +24,10 @@ SPECIAL_SGPRS: dict[str, tuple[int, int]] = {
 TTMP_BASE = 108
 SGPR_FILE_SIZE = 128
 VCC, EXEC, M0 = 106, 126, 124
+#: SGPRs that code can name by number (CDNA3 ISA: s0 to s101; what follows has names).
+SGPRS = 102
+#: Registers of each kind that instructions can encode.
+REGISTER_LIMITS = {"v": 256, "a": 256, "s": SGPRS, "ttmp": 16}
 
 #: Apertures through which FLAT reaches LDS and scratch; bits 63:32 tell them from global addresses.
 SHARED_APERTURE = 0x0001_0000_0000_0000
@@ -85,6 +89,20 @@ def _register(prefix: str, first: int, count: int) -> Operand:
     if prefix == "ttmp":
         return Operand("s", TTMP_BASE + first, count)
     return Operand(prefix, first, count)
+
+
+_NAMED = re.compile(r"(?<![\w.$])(ttmp|[vsa])\[?(\d+)(?::(\d+))?")
+
+
+def register_problem(text: str) -> str:
+    """Why a register that ``text`` names does not exist; empty when all do."""
+    for prefix, low, high in _NAMED.findall(text):
+        first, last, limit = int(low), int(high or low), REGISTER_LIMITS[prefix]
+        if last < first:
+            return f"the register range {text} runs backwards"
+        if last >= limit:
+            return f"there is no register {prefix}{last}: {prefix}0 to {prefix}{limit - 1} exist"
+    return ""
 
 
 def _plain(text: str) -> Operand | None:

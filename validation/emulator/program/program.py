@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from ..errors import AsmError, UnsupportedError
+from .data import DATA_DIRECTIVES, DataSection
+from .descriptor import check_name, check_value, check_whole
 from .expressions import ExpressionError, evaluate
 from .lexer import lex, strip_comment
-from .operands import Operand, parse_operand
+from .operands import Operand, parse_operand, register_problem
 
 #: Every instruction occupies this many bytes of the code segment, so that pc-relative symbol arithmetic works.
 INSTRUCTION_BYTES = 8
 _SUFFIX = re.compile(r"_(e32|e64_dpp|e64|dpp8|dpp|sdwa)$")
 _LABEL = re.compile(r'("?[\w.$@]+"?)\s*:')
-_DATA = {
-    ".byte": "B",
-    ".short": "H",
-    ".2byte": "H",
-    ".long": "I",
-    ".4byte": "I",
-    ".int": "I",
-    ".quad": "Q",
-    ".8byte": "Q",
-}
 SUPPORTED_ARCHS = ("gfx942", "gfx950")
+#: Directives that say nothing to the emulator: linkage, line and unwind information, padding of code.
+_PASSED_OVER = frozenset(
+    [
+        ".globl", ".global", ".weak", ".hidden", ".protected", ".internal", ".local", ".type", ".size", ".ident",
+        ".addrsig", ".addrsig_sym", ".p2alignl", ".balign", ".align", ".amdhsa_code_object_version",
+        ".amd_amdgpu_isa", ".amdgpu_info", ".end_amdgpu_info",
+    ]
+)  # fmt: skip
+_PADDING = (".fill", ".p2align")
 #: In a file name of the line table: what follows is the helper that emitted the code, as ``file:line``.
 VIA = " via "
 TEXT, DATA, ELSEWHERE = "text", "data", "elsewhere"
@@ -96,14 +96,11 @@ class Kernel:
         declared = int(self.metadata.get(".kernarg_segment_size", self.descriptor.get("kernarg_size", 0)))
         return max([declared, *(a.offset + a.size for a in self.args)])
 
-
-@dataclass(slots=True)
-class DataSection:
-    """Constant data of the code object: bytes, and which symbols stand at which offset."""
-
-    content: bytearray = field(default_factory=bytearray)
-    symbols: dict[str, int] = field(default_factory=dict)
-    fixups: list[tuple[int, int, str]] = field(default_factory=list)
+    @property
+    def kernarg_align(self) -> int:
+        """What the kernarg segment is a multiple of, dwords at least: LLVM loads four dwords for three where they are
+        aligned to eight bytes, and so counts on a segment that is padded to its alignment."""
+        return max(4, int(self.metadata.get(".kernarg_segment_align", 4)))
 
 
 @dataclass(slots=True)
@@ -143,9 +140,13 @@ class _Parser:
         self.data = DataSection()
         self.metadata_lines: list[str] | None = None
         self.metadata: dict[str, Any] = {}
+        self.metadata_line = 0
+        self.kernel = ""
         self.descriptor: dict[str, int] | None = None
         self.lds_symbols: dict[str, int] = {}
         self.lds_top = 0
+        self.defined: dict[str, int] = {}
+        self.places: dict[tuple[str, str], int] = {}
 
     def parse(self, text: str) -> Program:
         for number, raw in enumerate(text.splitlines(), 1):
@@ -159,16 +160,21 @@ class _Parser:
                 continue
             line = strip_comment(raw)
             while match := _LABEL.match(line.strip()):
-                self.label(match[1].strip('"'))
+                self.label(match[1].strip('"'), number, raw)
                 line = line.strip()[match.end() :]
             if line.strip():
                 self.line(line, number)
         return self.finish()
 
-    def label(self, name: str) -> None:
+    def label(self, name: str, number: int, line: str) -> None:
+        if self.section == ELSEWHERE:
+            return
+        if name in self.defined:
+            raise AsmError(f"label {name!r} is defined twice, first in line {self.defined[name]}", number, line)
+        self.defined[name] = number
         if self.section == TEXT:
             self.labels[name] = len(self.instructions)
-        elif self.section == DATA:
+        else:
             self.data.symbols[name] = len(self.data.content)
 
     def line(self, line: str, number: int) -> None:
@@ -184,15 +190,18 @@ class _Parser:
 
     def directive(self, word: str, rest: str, number: int, line: str) -> None:
         if self.descriptor is not None and word.startswith(".amdhsa_"):
-            self.field(self.descriptor, word.removeprefix(".amdhsa_"), rest, number)
+            self.field(word.removeprefix(".amdhsa_"), rest, number, line)
         elif word == ".amdhsa_kernel":
-            self.descriptor = self.descriptors.setdefault(rest.strip('"'), {})
+            name = rest.strip('"')
+            if name in self.descriptors:
+                raise AsmError(f"kernel {name!r} has a descriptor already; each kernel has one", number, line)
+            self.kernel, self.descriptor = name, self.descriptors.setdefault(name, {})
         elif word == ".end_amdhsa_kernel":
             self.descriptor = None
         elif word == ".amdgpu_metadata":
-            self.metadata_lines = []
+            self.metadata_lines, self.metadata_line = [], number
         elif word == ".amdgcn_target":
-            self.arch = self.arch_of(rest.strip('"'), number, line)
+            self.target(rest.strip('"'), number, line)
         elif word in (".text", ".data", ".rodata", ".bss"):
             self.section = TEXT if word == ".text" else DATA
         elif word == ".section":
@@ -210,8 +219,17 @@ class _Parser:
             self.symbols[name.strip()] = value.strip()
         elif word == ".amdgpu_lds":
             self.lds(rest)
-        elif word in _DATA or word in (".zero", ".fill", ".ascii", ".asciz", ".p2align", ".space", ".skip"):
+        elif word in DATA_DIRECTIVES:
             self.datum(word, rest, number, line)
+        elif self.section != ELSEWHERE and word not in _PASSED_OVER and not word.startswith(".cfi_"):
+            raise UnsupportedError(f"directive {word}", number, line)
+
+    def target(self, target: str, number: int, line: str) -> None:
+        """One text is for one architecture: a second, different target is refused."""
+        arch = self.arch_of(target, number, line)
+        if self.arch and arch != self.arch:
+            raise AsmError(f"the text is for {self.arch}, and this says {arch}; it takes one target", number, line)
+        self.arch = arch
 
     @staticmethod
     def arch_of(target: str, number: int, line: str) -> str:
@@ -242,35 +260,26 @@ class _Parser:
         self.lds_top += int(parts[1], 0)
 
     def datum(self, word: str, rest: str, number: int, line: str) -> None:
-        if self.section != DATA:
-            return
-        content = self.data.content
-        if word == ".p2align":
-            content.extend(bytes(-len(content) % (1 << int(rest.split(",")[0]))))
-        elif word in (".zero", ".space", ".skip"):
-            content.extend(bytes(int(rest.split(",")[0], 0)))
-        elif word == ".fill":
-            count, size, value = ([int(p, 0) for p in rest.split(",")] + [1, 0])[:3]
-            content.extend((value & ((1 << (8 * size)) - 1)).to_bytes(size, "little") * count)
-        elif word in (".ascii", ".asciz"):
-            content.extend(_unescape(rest.strip()) + (b"\0" if word == ".asciz" else b""))
-        else:
-            code = _DATA[word]
-            size = struct.calcsize(code)
-            for item in rest.split(","):
-                try:
-                    value = int(item.strip(), 0)
-                except ValueError:
-                    self.data.fixups.append((len(content), size, item.strip()))
-                    value = 0
-                content.extend((value & ((1 << (8 * size)) - 1)).to_bytes(size, "little"))
+        if self.section == TEXT and word not in _PADDING:
+            raise UnsupportedError(f"{word} in .text: only instructions are executed", number, line)
+        if self.section == DATA:
+            self.data.append(word, rest)
 
-    def field(self, descriptor: dict[str, int], name: str, text: str, number: int) -> None:
+    def field(self, name: str, text: str, number: int, line: str) -> None:
         """A descriptor field: now if a number, else when all symbols are known (callees follow their caller)."""
+        assert self.descriptor is not None
+        check_name(name, number, line)
+        key = (self.kernel, name)
+        if key in self.places:
+            raise AsmError(f".amdhsa_{name} is given twice, first in line {self.places[key]}", number, line)
+        self.places[key] = number
         try:
-            descriptor[name] = int(text, 0)
+            value = int(text, 0)
         except ValueError:
-            self.symbolic.append((descriptor, name, text, number))
+            self.symbolic.append((self.descriptor, name, text, number))
+            return
+        check_value(name, value, number, line)
+        self.descriptor[name] = value
 
     def resolve(self) -> None:
         """Descriptor fields given as expressions, and other names of labels."""
@@ -278,10 +287,14 @@ class _Parser:
             if text in self.labels:
                 self.labels[name] = self.labels[text]
         for descriptor, name, text, number in self.symbolic:
+            line = f".amdhsa_{name} {text}"
             try:
                 descriptor[name] = evaluate(text, self.symbols)
             except ExpressionError as error:
-                raise AsmError(f"cannot evaluate: {error}", number, f".amdhsa_{name} {text}") from error
+                raise AsmError(f"cannot evaluate: {error}", number, line) from error
+            check_value(name, descriptor[name], number, line)
+        for kernel, fields in self.descriptors.items():
+            check_whole(kernel, fields)
 
     def number_of(self, operand: Operand) -> Operand:
         """A symbol that stands for a number, as that number; a label as it is."""
@@ -301,8 +314,11 @@ class _Parser:
             wait_text, operand_texts = operand_texts[0], []
         for text in operand_texts:
             operand = parse_operand(text)
-            if operand is None:
-                raise AsmError(f"cannot read operand {text!r}", number, line)
+            if operand is None or operand.is_register:
+                if problem := register_problem(text):
+                    raise AsmError(problem, number, line)
+                if operand is None:
+                    raise AsmError(f"cannot read operand {text!r}", number, line)
             known = operand.kind == "label" and operand.name in self.symbols
             operands.append(self.number_of(operand) if known else operand)
         self.instructions.append(
@@ -312,11 +328,28 @@ class _Parser:
             )
         )  # fmt: skip
 
+    def kernel_metadata(self) -> dict[str, dict[str, Any]]:
+        """Metadata by kernel name. Raises for two of one name and for waves of 32 lanes."""
+        found: dict[str, dict[str, Any]] = {}
+        for info in self.metadata.get("amdhsa.kernels", []):
+            name = info.get(".name", "")
+            if name in found:
+                raise AsmError(
+                    f"kernel {name!r} stands twice in .amdgpu_metadata", self.metadata_line, "amdhsa.kernels"
+                )
+            lanes = info.get(".wavefront_size", 64)
+            if lanes != 64:
+                raise UnsupportedError(
+                    f"waves of {lanes} lanes (kernel {name!r}); gfx9 has 64", self.metadata_line, ".wavefront_size"
+                )
+            found[name] = info
+        return found
+
     def finish(self) -> Program:
         self.resolve()
-        meta = {k.get(".name", ""): k for k in self.metadata.get("amdhsa.kernels", [])}
-        if not self.arch and self.metadata.get("amdhsa.target"):
-            self.arch = self.arch_of(self.metadata["amdhsa.target"], 0, "")
+        meta = self.kernel_metadata()
+        if self.metadata.get("amdhsa.target"):
+            self.target(self.metadata["amdhsa.target"], self.metadata_line, "amdhsa.target")
         kernels = {}
         for name in {**self.descriptors, **meta}:
             if name not in self.labels:
@@ -338,11 +371,6 @@ class _Parser:
         if not self.arch:
             raise AsmError("no .amdgcn_target directive: cannot tell the architecture")
         return Program(self.arch, self.instructions, self.labels, kernels, self.data, self.lds_symbols)
-
-
-def _unescape(text: str) -> bytes:
-    body = text[1:-1] if text.startswith('"') else text
-    return body.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("latin-1")
 
 
 def parse_program(text: str) -> Program:

@@ -1,4 +1,4 @@
-"""Checks of outputs that need no oracle: form, and what was written."""
+"""Records of checks: an oracle's comparison, the form of an output, and what was written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,36 @@ from typing import Any
 
 import torch
 
-from oracle import Comparisons, compare_exact
+from oracle.compare import Comparison, Comparisons, compare_exact
 from oracle.guards import unwritten
+from validation.cases import comparison
+from validation.kit.rows import contiguous_spans
 from validation.operation import JsonDict
-from validation.ops.chosen import contiguous_spans
-from validation.ops.common import comparison_of, simple_check
+
+
+def comparison_of(output: str, tier: str, result: Comparison, rows: Sequence[int] | None = None) -> JsonDict:
+    """The report's record of an oracle comparison. ``rows`` maps a compared row to its row in the full tensor."""
+    index = list(result.worst.index) if result.worst else None
+    if index and rows is not None:
+        index[0] = rows[index[0]]
+    return comparison(
+        output,
+        tier,
+        result.passed,
+        str(result),
+        elements=result.elements,
+        max_abs_error=abs(result.worst.got - result.worst.want) if result.worst else None,
+        max_ratio=result.max_ratio,
+        ratio_p50=result.percentiles.get(50.0),
+        ratio_p99=result.percentiles.get(99.0),
+        mean_signed_error=result.bias,
+        worst_index=index,
+    )
+
+
+def simple_check(output: str, tier: str, problems: Sequence[str], good: str, elements: int | None = None) -> JsonDict:
+    """A check that holds unless there are problems."""
+    return comparison(output, tier, not problems, "; ".join(problems) or good, elements=elements)
 
 
 def check_form(

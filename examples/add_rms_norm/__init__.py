@@ -1,0 +1,1 @@
+"""The second operation: fused add and RMSNorm, its oracle and its description. See docs/new_operation.md."""

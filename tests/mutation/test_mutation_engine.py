@@ -1,0 +1,330 @@
+"""The engine: forks that end in every way there is, order, resuming; and the command around it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from validation.cases import Outcome
+from validation.mutation import cli, engine, result
+from validation.mutation.edit import Edit
+from validation.mutation.engine import EngineError, Settings, run
+from validation.mutation.forked import ending
+from validation.mutation.manifest import Mutant, digest, load_corpus
+from validation.mutation.state import State, sources_digest
+from validation.mutation.trials import Trial
+
+CORPUS = load_corpus()
+TODAY = date(2026, 6, 1)
+BOUNDS = Trial("bounds", "control.bounds")
+LAMBDA = ("oracle/rounding.py", "LAMBDA = 8.0")
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def phase(self, arch: str, title: str, total: int) -> None:
+        self.lines.append(("phase", title))
+
+    def done(self, name: str, outcome: str, what: str) -> None:
+        self.lines.append((name, outcome))
+
+
+def made(name: str, replace: str, file: str = LAMBDA[0], find: str = LAMBDA[1], **more: Any) -> Mutant:
+    given: dict[str, Any] = {"kind": "tolerance", "checks": ("tolerance-control",), "trials": (BOUNDS,)} | more
+    edits = (Edit(file, find, replace),)
+    whole = f"loosened-tolerance/{name}"
+    return Mutant(whole, name, "w", paths=("all",), archs=("gfx942",), changes=edits, digest=digest(whole), **given)
+
+
+def named(name: str) -> Mutant:
+    return next(mutant for mutant in CORPUS.mutants if mutant.name == name)
+
+
+# -- real forks -----------------------------------------------------------------------------------------------------
+
+SMALL = CORPUS.names["combine-small"]
+#: One mutant for each way to end, and the real thing: a kernel that is wrong, and one that only looks different.
+REAL = {
+    "killed": made("killed", "LAMBDA = 80.0"),
+    "survived": made("survived", "LAMBDA = 8.0 + 0.0"),
+    "crashed": made("crashed", "import os\nos._exit(3)\nLAMBDA = 8.0"),
+    "murdered": made("murdered", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\nLAMBDA = 8.0"),
+    "timeout": made("timeout", "import time\nwhile True:\n    time.sleep(1)\nLAMBDA = 8.0"),
+    "invalid": made("invalid", "import no_such_module\nLAMBDA = 8.0"),
+    "no-fit": made("no-fit", "LAMBDA = 9.0", find="LAMBDA = 7.0"),
+    "error": made("error", "LAMBDA = 'eight'"),
+    "kernel": named("strided-view/combine-residual"),
+    "same-isa": made(
+        "same-isa", "(lanes * LANE_COLUMNS) * (tile % column_tiles)", file="hcgr/kernels/combine.py",
+        find="(tile % column_tiles) * (lanes * LANE_COLUMNS)", kind="kernel", checks=("oracle",), trials=(SMALL,),
+    ),
+}  # fmt: skip
+ENDS = {
+    "killed": "killed", "survived": "survived", "crashed": "crashed", "murdered": "crashed", "timeout": "timeout",
+    "invalid": "invalid", "no-fit": "invalid", "error": "crashed", "kernel": "killed", "same-isa": "same-isa",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[engine.Result, Path, Silent]:
+    path = tmp_path_factory.mktemp("state") / "state.jsonl"
+    state, heard = State(path, "sources", "gfx942", False), Silent()
+    # the one that never ends has the deadline to itself: the others' clean runs are short
+    settings = Settings("gfx942", 1, today=TODAY, least_timeout_s=15.0)
+    sentinel = made("sentinel", "LAMBDA = 800.0")
+    return run(list(REAL.values()), sentinel, settings, state, heard), path, heard
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_every_end_has_its_outcome(real: tuple[engine.Result, Path, Silent], end: str) -> None:
+    records = {record["name"]: record for record in real[0].mutants}
+    record = records[REAL[end].name]
+    assert record["outcome"] == ENDS[end], record
+    if ENDS[end] == "killed":
+        assert record["right_check"] is True
+        assert record["case"]
+    else:
+        assert record["reason"]
+
+
+def test_reasons_say_what_happened(real: tuple[engine.Result, Path, Silent]) -> None:
+    said = {record["title"]: record["reason"] for record in real[0].mutants}
+    assert "exit code 3" in said["crashed"]
+    assert "SIGKILL" in said["murdered"]
+    assert "no end after" in said["timeout"]
+    assert "no_such_module" in said["invalid"]
+    assert "occurs 0 times" in said["no-fit"]
+
+
+def test_clean_run_and_forced_failure_come_first(real: tuple[engine.Result, Path, Silent]) -> None:
+    phases = [what for name, what in real[2].lines if name == "phase"]
+    assert phases == ["clean run", "forced failure", "mutants"]
+    assert {record["status"] for record in real[0].clean} == {"pass"}
+    assert real[0].sentinel["outcome"] == "killed"
+
+
+def test_the_result_holds_together(real: tuple[engine.Result, Path, Silent], tmp_path: Path) -> None:
+    header = {
+        "arch": "gfx942", "command": ["x"], "started": "t", "duration_s": 1.0, "jobs": 1, "environment": {},
+        "source": {"digest": "d"}, "selection": {"mutants": [], "classes": [], "generated": False, "seed": 0,
+                                                  "sample": None, "every_trial": False},
+    }  # fmt: skip
+    for record in (real[0].sentinel, *real[0].mutants):
+        record["in_default_run"] = None
+    document = result.build(header, real[0], 1.0, 0, TODAY)
+    assert document["verdict"] == {"result": "FAIL", "exit_code": 1}
+    path = tmp_path / "out.json"
+    result.write(path, document, TODAY)
+    assert json.loads(path.read_text()) == document
+    for broken in (
+        document | {"verdict": {"result": "PASS", "exit_code": 0}},
+        document | {"counts": document["counts"] | {"killed": 9}},
+        document | {"mutants": []},
+        document | {"sentinel": document["sentinel"] | {"outcome": "survived"}},
+    ):
+        with pytest.raises(result.InvalidResultError):
+            result.write(path, broken, TODAY)
+    assert json.loads(path.read_text()) == document
+    assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "timed_out", "status", "words", "ended", "reason"),
+    [
+        ([{"record": {}}, {"done": True}], "", 0, "", "done", ""),
+        ([{"done": True}], "no end after 3 s", 9, "", "timeout", "no end after 3 s"),
+        ([{"invalid": "no import"}], "", 0, "", "invalid", "no import"),
+        ([{"record": {}}], "", 0, "", "crashed", "exit code 0"),
+        ([{"done": True}], "", 1 << 8, "Error: x\n\n", "crashed", "exit code 1; last words: Error: x"),
+        ([], "", 6, "LLVM ERROR: Cannot select\n", "invalid", "SIGABRT"),
+        ([], "", 11, "", "crashed", "SIGSEGV; no words"),
+    ],
+)
+def test_endings(lines: list[dict[str, Any]], timed_out: str, status: int, words: str, ended: str, reason: str) -> None:
+    got = ending(lines, timed_out, status, words)
+    assert got[0] == ended
+    assert reason in got[1]
+
+
+# -- order and resuming, with a pool that answers by itself ---------------------------------------------------------
+
+
+class FakePool:
+    """Answers each task at once: ``answers`` by task id, else a clean pass or a kill."""
+
+    answers: ClassVar[dict[str, Any]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        pass
+
+    def __enter__(self) -> FakePool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def run(self, tasks: Any, modules: Any) -> Iterator[tuple[Any, Outcome]]:
+        for task in tasks:
+            FakePool.asked.append(task.id)
+            given = FakePool.answers.get(task.id)
+            if isinstance(given, BaseException):
+                raise given
+            status = given or ("pass" if task.id.startswith("clean") else "fail")
+            records = [
+                {"trial": t["name"], "case": t["case"], "status": status, "reason": "r", "code": [], "invalid": False,
+                 "checks": ["tolerance-control"] if status == "fail" else [], "seconds": 0.1}
+                for t in task.payload["trials"]
+            ]  # fmt: skip
+            yield task, Outcome({"trials": records, "ended": "done", "reason": "", "cpu_s": 0.1, "peak_mib": 1})
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> type[FakePool]:
+    monkeypatch.setattr(engine, "Pool", FakePool)
+    FakePool.answers, FakePool.asked = {}, []
+    return FakePool
+
+
+SENTINEL = made("sentinel", "LAMBDA = 800.0")
+THREE = [made(name, f"LAMBDA = {10 + i}.0") for i, name in enumerate(("a", "b", "c"))]
+SETTINGS = Settings("gfx942", 1, today=TODAY)
+
+
+def go(path: Path | None = None, resume: bool = False, sources: str = "s", settings: Settings = SETTINGS) -> Any:
+    return run(THREE, SENTINEL, settings, State(path, sources, settings.arch, resume), Silent())
+
+
+def test_no_mutant_is_an_error() -> None:
+    with pytest.raises(EngineError, match="no mutant was selected"):
+        run([], SENTINEL, SETTINGS, State(None, "s", "gfx942", False), Silent())
+
+
+@pytest.mark.parametrize("status", ["fail", "error", "skip"])
+def test_nothing_is_concluded_from_code_that_fails_unchanged(pool: type[FakePool], status: str) -> None:
+    pool.answers = {"clean.0": status}
+    with pytest.raises(EngineError, match="the unchanged code does not pass bounds"):
+        go()
+    assert pool.asked == ["clean.0"]
+
+
+def test_nothing_is_concluded_when_the_forced_failure_is_not_seen(pool: type[FakePool]) -> None:
+    pool.answers = {SENTINEL.name: "pass"}
+    with pytest.raises(EngineError, match="the forced failure was not seen"):
+        go()
+    assert pool.asked == ["clean.0", SENTINEL.name]
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(pool: type[FakePool], tmp_path: Path) -> None:
+    path = tmp_path / "kept" / "state.jsonl"
+    pool.answers = {THREE[2].name: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        go(path)
+    with path.open("a") as stream:
+        stream.write('{"key": {"sources"')  # the line that a kill cut off
+    pool.answers, pool.asked = {}, []
+    resumed = go(path, resume=True)
+    assert pool.asked == [THREE[2].name]
+    assert [record["outcome"] for record in resumed.mutants] == ["killed"] * 3
+    assert resumed.resumed == 4
+
+
+def test_results_of_other_sources_or_arch_are_not_taken_up(pool: type[FakePool], tmp_path: Path) -> None:
+    path = tmp_path / "state.jsonl"
+    go(path)
+    for again in (
+        lambda: go(path, resume=True, sources="changed"),
+        lambda: go(path, resume=True, settings=Settings("gfx950", 1, today=TODAY)),
+        lambda: go(path, resume=False),
+    ):
+        pool.asked = []
+        again()
+        assert len(pool.asked) == 5
+    pool.asked = []
+    go(path, resume=True)
+    assert pool.asked == []
+
+
+def test_a_crash_is_tried_again(pool: type[FakePool], tmp_path: Path) -> None:
+    path = tmp_path / "state.jsonl"
+    state = State(path, "s", "gfx942", False)
+    state.add("x", {"ended": "crashed"})
+    state.add("y", {"ended": "done"})
+    again = State(path, "s", "gfx942", True)
+    assert again.known("x") is None
+    assert again.known("y") == {"ended": "done"}
+
+
+def test_sources_digest_sees_every_change(tmp_path: Path) -> None:
+    for package in ("hcgr", "oracle", "validation"):
+        (tmp_path / package).mkdir()
+    (tmp_path / "hcgr" / "a.py").write_text("1")
+    before = sources_digest(tmp_path)
+    assert sources_digest(tmp_path) == before
+    (tmp_path / "hcgr" / "a.py").write_text("2")
+    assert sources_digest(tmp_path) != before
+
+
+# -- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_list_names_the_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--list", "--class", "tail-guard"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.startswith("tail-guard/") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--no-such"], [], ["--arch", "gfx90a"], ["--arch", "gfx942", "--mutant", "no/such"], ["--jobs", "0", "--list"],
+     ["--arch", "gfx942", "--min-kill-rate", "1.5"], ["--arch", "gfx942", "--report", "/no/such/folder/x.json"],
+     ["--arch", "gfx942", "--corpus", "/no/such/folder"]],
+)  # fmt: skip
+def test_bad_arguments_run_nothing(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    assert "hcgr-mutate: error:" in capsys.readouterr().err
+
+
+def test_a_run_that_selects_nothing_is_inconclusive(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, pool: type[FakePool]
+) -> None:
+    only = next(m.name for m in CORPUS.mutants if m.archs == ("gfx942",))
+    assert cli.main(["--arch", "gfx950", "--mutant", only, "--state", str(tmp_path / "s")]) == 3
+    assert "INCONCLUSIVE: no mutant was selected" in capsys.readouterr().err
+
+
+def test_the_command_reports_survivors_with_their_replay(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, pool: type[FakePool]
+) -> None:
+    name = "loosened-tolerance/lambda"
+    pool.answers = {name: "pass"}
+    path = tmp_path / "out.json"
+    common = ["--arch", "gfx942", "--state", str(tmp_path / "s"), "--report", str(path), "--max-wrong-check", "9"]
+    assert cli.main([*common, "--class", "loosened-tolerance"]) == 1
+    out = capsys.readouterr().out
+    assert f"SURVIVED {name}" in out
+    assert f"replay: hcgr-mutate --arch gfx942 --mutant {name}" in out
+    document = json.loads(path.read_text())
+    assert result.problems(document, date.today()) == []
+    assert document["counts"]["survived"] == 1
+    assert cli.main(["--table", str(path)]) == 0
+    assert "| loosened tolerance | " in capsys.readouterr().out
+
+
+def test_an_interrupt_is_said_and_keeps_what_was_done(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, pool: type[FakePool]
+) -> None:
+    pool.answers = {"loosened-tolerance/lambda": KeyboardInterrupt()}
+    state = tmp_path / "s"
+    code = cli.main(["--arch", "gfx942", "--state", str(state), "--mutant", "loosened-tolerance/lambda"])
+    assert code == 130
+    assert "--resume" in capsys.readouterr().err
+    assert state.read_text()

@@ -1,0 +1,142 @@
+"""The workflow, the action and the hooks parse, fit together, and name only commands and options that there are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from validation import cli as validate
+from validation import devices
+from validation.report import cli as report
+from validation.report.shards import Shard
+
+ROOT = Path(__file__).parents[2]
+WORKFLOW = ROOT / ".github" / "workflows" / "hcgr.yml"
+ACTION = ROOT / ".github" / "actions" / "hcgr-validate" / "action.yml"
+PARSERS = {"hcgr-validate": validate.parser, "hcgr-report": report.parser}
+#: What a shell variable of a step stands for when its command line is tried.
+VALUES = {"ARCH": "gfx942", "OPERATION": "hcgr", "SEED": "0", "LEVEL": "default", "SHARD": "1/4", "FOLDER": "folder"}
+VALUES |= {"GITHUB_SHA": "0" * 40, "RUNNER_TEMP": "temp", "GITHUB_STEP_SUMMARY": "summary"}
+
+
+def load(path: Path) -> dict[Any, Any]:
+    loaded: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return loaded
+
+
+def steps(document: dict[Any, Any]) -> list[dict[str, Any]]:
+    if "runs" in document:
+        return list(document["runs"]["steps"])
+    return [step for job in document["jobs"].values() for step in job["steps"]]
+
+
+def command_lines(document: dict[Any, Any]) -> Iterator[list[str]]:
+    """Words of each line of a step that calls one of our commands, with its variables filled in."""
+    for step in steps(document):
+        for line in step.get("run", "").splitlines():
+            line = re.sub(r"\$\{(\w+):\+([^}]*)\}", r"\2", line.strip())
+            line = re.sub(r"\$\{?(\w+)\}?", lambda match: VALUES[match[1]] if match[1] in VALUES else match[0], line)
+            words = shlex.split(line)
+            if words and words[0] in PARSERS:
+                end = next((i for i, word in enumerate(words) if word in (">>", ">", "||", "|")), len(words))
+                yield words[:end]
+
+
+@pytest.mark.parametrize("path", [WORKFLOW, ACTION], ids=lambda path: path.name)
+def test_commands_and_their_options_exist(path: Path) -> None:
+    lines = list(command_lines(load(path)))
+    assert len(lines) >= 2
+    for words in lines:
+        PARSERS[words[0]]().parse_args(words[1:])
+
+
+def test_a_wrong_option_would_be_noticed() -> None:
+    document = {"runs": {"steps": [{"run": 'hcgr-report show "$FOLDER/x.json" --form html\n'}]}}
+    (words,) = command_lines(document)
+    with pytest.raises(report.UsageError, match="unrecognized arguments: --form"):
+        report.parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize("path", [WORKFLOW, ACTION], ids=lambda path: path.name)
+def test_no_expression_is_pasted_into_a_script(path: Path) -> None:
+    """Values reach scripts as variables, so that a branch or an input cannot inject commands."""
+    for step in steps(load(path)):
+        assert "${{" not in step.get("run", "")
+        if "run" in step and path == ACTION:
+            assert step["shell"] == "bash"
+
+
+@pytest.mark.parametrize("path", [WORKFLOW, ACTION], ids=lambda path: path.name)
+def test_variables_of_a_script_are_set(path: Path) -> None:
+    document = load(path)
+    shared = {name for job in document.get("jobs", {}).values() for name in job.get("env", {})}
+    given = {"GITHUB_OUTPUT", "GITHUB_SHA", "GITHUB_STEP_SUMMARY", "RUNNER_TEMP", "code"} | shared
+    for step in steps(document):
+        used = set(re.findall(r"\$\{?(\w+)", step.get("run", "")))
+        assert used <= given | set(step.get("env", {})), step.get("name")
+
+
+def test_the_workflow_gives_the_action_what_it_takes() -> None:
+    inputs = load(ACTION)["inputs"]
+    used = [step for step in steps(load(WORKFLOW)) if step.get("uses", "").startswith("./")]
+    assert used
+    for step in used:
+        assert (ROOT / step["uses"] / "action.yml").is_file()
+        assert set(step["with"]) <= set(inputs)
+        assert {name for name, spec in inputs.items() if spec.get("required")} <= set(step["with"])
+
+
+def test_the_inputs_of_the_action_are_all_used() -> None:
+    text = ACTION.read_text(encoding="utf-8")
+    document = load(ACTION)
+    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(document["inputs"])
+    identifiers = {step["id"] for step in document["runs"]["steps"] if "id" in step}
+    assert set(re.findall(r"steps\.(\w+)\.outputs", text)) <= identifiers
+
+
+def test_the_matrix_is_every_arch_and_all_shards_of_one_split() -> None:
+    jobs = load(WORKFLOW)["jobs"]
+    matrix = jobs["validate"]["strategy"]["matrix"]
+    shards = [Shard.parse(text) for text in matrix["shard"]]
+    assert shards == [Shard(i + 1, len(shards)) for i in range(len(shards))]
+    assert matrix["arch"] == jobs["verdict"]["strategy"]["matrix"]["arch"] == list(devices.ARCHES)
+    assert jobs["verdict"]["needs"] == "validate"
+
+
+def test_the_workflow_keeps_every_form_and_ends_in_a_gate() -> None:
+    gates = [words for words in command_lines(load(WORKFLOW)) if words[1] == "check"]
+    assert [("--against" in words, "--pass" in words) for words in gates] == [(True, True)]
+    shown = {words[words.index("--format") + 1] for words in command_lines(load(WORKFLOW)) if words[1] == "show"}
+    assert shown == {"html", "sarif", "junit", "markdown"}
+    last = load(WORKFLOW)["jobs"]["verdict"]["steps"][-1]
+    assert "check" in last["run"]
+    assert "if" not in last
+
+
+def test_the_least_permissions_are_asked_for() -> None:
+    document = load(WORKFLOW)
+    assert document["permissions"] == {"contents": "read"}
+    assert document["jobs"]["verdict"]["permissions"] == {"contents": "read", "security-events": "write"}
+    assert "permissions" not in document["jobs"]["validate"]
+
+
+def test_hooks_run_commands_that_exist() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    own = {h["id"]: h for r in load(ROOT / ".pre-commit-config.yaml")["repos"] for h in r["hooks"]}
+    for entry, files in ((hook["entry"], hook["files"]), (own["reports"]["entry"], own["reports"]["files"])):
+        command, *words = shlex.split(entry)
+        PARSERS[command]().parse_args([*words, "reports/hcgr.gfx942.json"])
+        assert re.search(files, "reports/hcgr.gfx942.json")
+        assert not re.search(files, "schemas/report.schema.json")
+    assert re.search(own["schemas"]["files"], "schemas/report.schema.json")
+
+
+def test_scripts_are_declared() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'hcgr-report = "validation.report.cli:main"' in text

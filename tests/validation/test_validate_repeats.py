@@ -1,0 +1,45 @@
+"""Two runs with the same seed say the same: cases are byte for byte equal apart from their times."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from test_validate_runner import Quiet
+
+from validation.operation import load_operation
+from validation.runner import Plan, run_arch
+
+#: Every contract message; a result; counts of a launch.
+CASES = (
+    "contract",
+    "correctness.combine.m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc",
+    "cost.m2.n336.folded",
+)
+ARCHS = ("gfx942", "gfx950")
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if k != "duration_s"}
+    return [without_times(v) for v in value] if isinstance(value, list) else value
+
+
+def cases(arch: str, what: str) -> str:
+    """The cases of one run, as the report spells them."""
+    chosen: dict[str, Any] = {"case": what} if "." in what else {"only": (what,)}
+    report = run_arch(Plan(load_operation("hcgr"), "hcgr", seed=5, jobs=2, **chosen), arch, Quiet())
+    found = [case for stage in report["stages"] for case in stage["cases"]]
+    assert found
+    assert {case["status"] for case in found} == {"pass"}, found
+    return json.dumps(without_times(found), indent=1)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("what", CASES)
+def test_a_second_run_is_equal(arch: str, what: str) -> None:
+    first, second = cases(arch, what), cases(arch, what)
+    assert first == second
+    assert re.findall(r"0x[0-9a-f]{8,}", first) == []

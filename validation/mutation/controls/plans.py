@@ -1,0 +1,93 @@
+"""Plans: every choice for a sweep of calls, and every entry of the tuned table, fits the hardware.
+
+The hardware's numbers are written here again, apart from :mod:`hcgr.arch`, which is under test.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+#: arch -> LDS bytes, largest vmcnt, bytes a lane of a direct load to LDS, compute units of the full part.
+LIMITS: dict[str, tuple[int, int, tuple[int, ...], int]] = {
+    "gfx942": (65536, 63, (4,), 304),
+    "gfx950": (163840, 63, (4, 16), 256),
+}
+#: HIP refuses a grid of 2^32 work-items.
+MOST_ITEMS = 1 << 32
+#: Loads of a plan that a wait may leave pending must stay below vmcnt's reach.
+TOKENS = (1, 3, 8, 9, 17, 64, 100, 224, 512, 1024, 2048, 4096, 8192, 65536)
+#: hc, hs, n_pad, live.
+SHAPES = ((4, 2560, 336, 324), (4, 2560, 384, 324), (2, 512, 48, 26), (8, 1024, 336, 328), (4, 8192, 16, 12))
+#: Sections and token counts that the shipped table must have.
+SECTIONS: dict[str, dict[str, tuple[int, ...]]] = {
+    "gfx942": {"k1": (2048, 4096, 8192)},
+    "gfx950": {"k1": (64, 65536), "k1_n336": (64, 65536), "up_gate_mix": (64, 8192), "up_gate_mix_n336": (64,)},
+}
+
+
+def plans(arch: str) -> list[str]:
+    """What is wrong with the plans of a sweep over tokens, shapes, folds and CU counts."""
+    from hcgr.plan import choose
+
+    wrong = []
+    for hc, hs, n_pad, live in SHAPES:
+        for tokens in TOKENS:
+            for folded in (True, False):
+                for cus in (LIMITS[arch][3], 80):
+                    where = f"{tokens} rows, HC={hc} HS={hs} n_pad={n_pad}, folded={folded}, {cus} CUs"
+                    plan = choose.k1(tokens, hc, hs, n_pad, live, arch, cus, folded, True, False, False)
+                    wrong += [f"K1 of {where}: {problem}" for problem in _problems(plan, tokens, arch)]
+        for tokens in TOKENS:
+            rank = live - hc
+            second = choose.k2(tokens, hc, hs, rank, arch, LIMITS[arch][3], n_pad, False, False)
+            wrong += [f"K2 of {tokens} rows, HC={hc} HS={hs}: {problem}" for problem in _problems(second, tokens, arch)]
+    return wrong
+
+
+def _problems(plan: Any, tokens: int, arch: str) -> list[str]:
+    lds, vmcnt, widths, _ = LIMITS[arch]
+    tile, wrong = getattr(plan, "tile", plan), []
+    if tile.lds_bytes > lds:
+        wrong.append(f"{tile.lds_bytes} bytes of LDS, there are {lds}")
+    if getattr(plan, "dma_bytes", 0) not in (0, *widths):
+        wrong.append(f"{plan.dma_bytes} bytes a lane to LDS, {arch} moves {widths}")
+    if getattr(plan, "pending_loads", 0) > vmcnt:
+        wrong.append(f"{plan.pending_loads} loads pending, vmcnt counts to {vmcnt}")
+    if plan.workgroups(tokens) * tile.lanes >= MOST_ITEMS:
+        wrong.append(f"{plan.workgroups(tokens)} workgroups of {tile.lanes} lanes are more than HIP launches")
+    if tile.lanes > 1024 or tile.lanes % 64:
+        wrong.append(f"{tile.lanes} lanes")
+    return wrong
+
+
+def table_entries(arch: str) -> list[str]:
+    """What is wrong with the shipped table: shape, coverage, evidence, and entries that no call can use."""
+    from hcgr.plan import choose
+    from hcgr.tuned import table
+
+    try:
+        sections = table.parse(json.loads(table.PATH.read_text(encoding="utf-8")))[arch]
+    except (table.TunedTableError, KeyError) as error:
+        return [f"{arch}: {error}"]
+    wrong = []
+    for name, due in SECTIONS[arch].items():
+        missing = [tokens for tokens in due if tokens not in sections.get(name, {})]
+        wrong += [f"{arch}/{name}: no entry for {tokens} rows" for tokens in missing]
+    for name, entries in sections.items():
+        for tokens, entry in entries.items():
+            where = f"{arch}/{name}/{tokens}"
+            if entry["evidence"] != "modelled":
+                wrong.append(f"{where}: evidence is {entry['evidence']}, nothing has been measured")
+            if entry["cus"] != LIMITS[arch][3] or entry["hidden"] != 10240 or entry["hc"] != 4:
+                wrong.append(f"{where}: made for {entry['cus']} CUs, HC={entry['hc']}, hidden={entry['hidden']}")
+            if entry["method"] != "heuristic" and name.startswith("k1"):
+                live = 324
+                chosen = choose.k1(
+                    tokens, 4, 2560, entry["n_pad"], live, arch, entry["cus"], entry["method"] != "split_k", True,
+                    False, False,
+                )  # fmt: skip
+                used = {"split_k": ("splits", "split_k"), "decoupled": ("stages", "stages")}[entry["method"]]
+                if getattr(chosen, used[0], None) != entry[used[1]]:
+                    wrong.append(f"{where}: {entry['method']} entry is discarded for {type(chosen).__name__}")
+    return wrong

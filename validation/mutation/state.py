@@ -1,0 +1,66 @@
+"""What an interrupted run leaves behind: one line of JSON a result, appended as it comes.
+
+A result is only taken up again for the same sources, arch and mutant: the key holds a hash of every file that takes
+part and of the mutant's manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+from validation.operation import JsonDict
+
+#: Packages of a root whose files decide an outcome, and packages whose versions do.
+PACKAGES = ("hcgr", "oracle", "validation")
+VERSIONS = ("flydsl", "torch", "numpy")
+_SUFFIXES = (".py", ".json")
+
+
+def sources_digest(root: Path) -> str:
+    """A name for the sources below ``root`` and the packages that they run on."""
+    total = hashlib.sha256(platform.python_version().encode())
+    for name in VERSIONS:
+        total.update(f"{name} {importlib.metadata.version(name)}\n".encode())
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*")):
+            if path.suffix in _SUFFIXES and path.is_file():
+                total.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+class State:
+    """The results of one arch and one state of the sources, in a file that may hold others too."""
+
+    def __init__(self, path: Path | None, sources: str, arch: str, resume: bool) -> None:
+        self._path, self._key = path, {"sources": sources, "arch": arch}
+        self._known: dict[str, JsonDict] = {}
+        if path is not None and resume and path.exists():
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        for line in path.read_text().splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # the line that was being written when the run was killed
+            if entry.get("key") == self._key:
+                self._known[entry["item"]] = entry["answer"]
+
+    def known(self, item: str) -> JsonDict | None:
+        """The answer for ``item``, if an earlier run got one that stands: crashes and timeouts are tried again."""
+        answer = self._known.get(item)
+        return answer if answer is not None and answer["ended"] in ("done", "invalid") else None
+
+    def add(self, item: str, answer: JsonDict) -> None:
+        """Keep an answer."""
+        self._known[item] = answer
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            entry: dict[str, Any] = {"key": self._key, "item": item, "answer": answer}
+            with self._path.open("a") as stream:
+                stream.write(json.dumps(entry) + "\n")

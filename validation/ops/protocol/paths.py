@@ -1,0 +1,108 @@
+"""Each kernel path once, at a small shape, under every checker: no schedule may change a result, nothing is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import oracle
+from hcgr import arch as arch_table
+from hcgr import dispatch
+from hcgr.plan.combine import CombinePlan
+from hcgr.plan.k1 import K1DecoupledPlan
+from hcgr.plan.skinny import SkinnyPlan
+from validation.emulator.streams import Stream
+from validation.kit import comparison_of
+from validation.ops.protocol.host import Call, Host, Shape, exact_case, hosting, op, run_plan
+from validation.ops.protocol.split_k import ONE_TURN, SHAPE, TOKENS, fused_plan, split_k_plan
+from validation.protocol import Trial
+
+
+def _decoupled(arch: str) -> Any:
+    entry = arch_table.get(arch)
+    return K1DecoupledPlan(
+        SHAPE.hc,
+        SHAPE.hs,
+        SHAPE.n_pad,
+        SHAPE.live,
+        stages=3,
+        waves=2,
+        mfma_k=entry.mfma_k,
+        dma_bytes=max(entry.lds_dma_bytes),
+    )
+
+
+def _k1(host: Host, shape: Shape, tokens: int, fold: bool, *plans: Any) -> None:
+    """Each plan on a stream of its own, all at once."""
+    for plan in plans:
+        case = exact_case(shape, tokens, len(host.expected), fold)
+        with host.current(Stream()):
+            made = run_plan(case, plan, host.arch)
+        host.expect(Call(type(plan).__name__, case, *made))
+
+
+def skinny(trial: Trial) -> None:
+    """Decode: several waves, column tiles and token groups, dead columns; both forms of publication."""
+    with hosting(trial) as host:
+        shape = Shape(hs=1024, n_pad=24, live=12)
+        plan = SkinnyPlan(shape.hc, shape.hs, shape.n_pad, shape.live, 2, 8)
+        _k1(host, shape, 3, True, plan, replace(plan, av=False))
+
+
+def fused(trial: Trial) -> None:
+    """The fused K1: all of K in a workgroup, a stream each, half a stream each with raw partials, and one turn each."""
+    with hosting(trial) as host:
+        _k1(host, SHAPE, TOKENS, True, *(fused_plan(host.arch, splits) for splits in (1, 2, 4, ONE_TURN)))
+
+
+def split_k(trial: Trial) -> None:
+    """Norm, split-K over two parts and over parts of one turn, reduce."""
+    with hosting(trial) as host:
+        _k1(host, SHAPE, TOKENS, False, *(split_k_plan(host.arch, splits) for splits in (2, ONE_TURN)))
+
+
+def decoupled(trial: Trial) -> None:
+    """Norm, then a GEMM whose operands both arrive by loads to LDS, three stages deep."""
+    with hosting(trial) as host:
+        _k1(host, SHAPE, TOKENS, True, _decoupled(host.arch))
+
+
+def k2(trial: Trial) -> None:
+    """K2's up-projection, gate and mix."""
+    case = oracle.exact.k2_case(16, SHAPE.hc, SHAPE.hs, 32)
+    arguments = (case.lora, case.r2.flatten(1), case.rrms, case.norm_weight, case.w_up, SHAPE.hc, None, False)
+
+    def launch() -> Any:
+        return op("direct").k2_op(*arguments)
+
+    _one(trial, "x", case.x, launch)
+
+
+def combine(trial: Trial) -> None:
+    """COMBINE alone, several row tiles."""
+    case = oracle.exact.combine_case(5, SHAPE.hc, SHAPE.hs)
+    plan = CombinePlan(SHAPE.hc, SHAPE.hs, 2)
+
+    def launch() -> Any:
+        r2 = case.residual.new_empty(case.residual.shape)
+        tensors = {
+            "residual": case.residual,
+            "block_output": case.block_output,
+            "injection": case.injection,
+            "r2": r2,
+        }
+        strides = (case.residual.stride(0), case.block_output.stride(0), case.injection.stride(0))
+        dispatch.launch("hcgr.kernels.combine", plan, tensors, (5, *strides, plan.workgroups(5)))
+        return r2
+
+    _one(trial, "r2", case.r2.flatten(1), launch)
+
+
+def _one(trial: Trial, name: str, due: Any, launch: Callable[[], Any]) -> None:
+    """One launch on a stream; its output against what is due."""
+    with hosting(trial) as host:
+        with host.current(Stream()):
+            got = launch()
+        host.settle()
+        trial.checks.append(comparison_of(name, "value", oracle.compare_exact(name, got, due)))

@@ -1,0 +1,87 @@
+"""Take up results of ``hcgr-mutate``: one case a mutant, failed for a survivor.
+
+Running the mutants takes minutes, so it is a command of its own; this stage checks that a result is of these very
+sources and shows it. Without a result it is not run, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from validation.cases import Task, fragment
+from validation.operation import JsonDict
+from validation.stages import Request, find_planned
+
+NAME = "mutants"
+TITLE = "Mutants"
+NEEDS = "emulated"
+LEVEL = "emulated"
+SETTLES = False
+#: Why there is no case.
+EMPTY = "no result of hcgr-mutate for this arch was given (--mutants RESULT)"
+
+#: Outcomes that need no kill.
+_REVIEWED = ("equivalent",)
+
+
+def plan(request: Request) -> list[Task]:
+    """One task for each mutant of the results that are on this arch; the sources must be those of the result."""
+    tasks = []
+    for path in request.mutants:
+        result = _load(path)
+        if result["arch"] != request.arch:
+            continue
+        for record in result["mutants"]:
+            kept = ("name", "outcome", "reason", "checks", "expected", "case", "paths", "rarity", "reports", "replay")
+            payload = {key: record[key] for key in kept} | {"sources": result["source"]["digest"]}
+            case_id = f"{NAME}.{record['name'].replace('/', '.')}"
+            tasks.append(Task(case_id, NAME, payload, (record["title"],), {"class": record["class"]}))
+    return tasks
+
+
+def find(request: Request, case_id: str) -> Task:
+    """The task of that name; ``LookupError`` where no result holds it."""
+    if not request.mutants:
+        raise LookupError(f"no case {case_id!r}: {EMPTY}")
+    return find_planned(plan(request), case_id)
+
+
+@cache
+def _load(path: str) -> JsonDict:
+    """A result of ``hcgr-mutate``; ``LookupError`` says why it cannot be believed."""
+    from datetime import date
+
+    from validation.mutation.result import problems
+
+    try:
+        document: JsonDict = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LookupError(f"--mutants {path}: {error}") from error
+    broken = problems(document, date.today())
+    if broken:
+        raise LookupError(f"--mutants {path}: {broken[0]}")
+    return document
+
+
+@cache
+def _sources() -> str:
+    from validation.mutation.edit import ROOT
+    from validation.mutation.state import sources_digest
+
+    return sources_digest(ROOT)
+
+
+def execute(payload: JsonDict, context: Any) -> JsonDict:
+    """Judge one mutant by its outcome."""
+    facts = {key: value for key, value in payload.items() if key != "sources"}
+    if payload["sources"] != _sources():
+        return fragment("error", "the result is of other sources than these; run hcgr-mutate again", facts=facts)
+    if payload["outcome"] == "killed":
+        return fragment("pass", facts=facts)
+    reason = f"{payload['outcome']}: {payload['reason']}"
+    if payload["outcome"] in _REVIEWED:
+        return fragment("skip", reason, facts=facts)
+    return fragment("fail", f"{reason}; replay: {payload['replay']}", facts=facts)
