@@ -87,8 +87,11 @@ class Weight:
         return spread[:, columns] @ self.f64[:, columns + first].abs().T
 
 
-def _settle(want: Tensor, delta: Tensor, store: torch.dtype, undetermined: Tensor | None = None) -> Bounded:
-    """No radius where the value is NaN or Inf; an infinite one where float32 does not determine it."""
+def settle(want: Tensor, delta: Tensor, store: torch.dtype, undetermined: Tensor | None = None) -> Bounded:
+    """A stage's bound: no radius where the value is NaN or Inf, an infinite one where float32 does not determine it.
+
+    want, delta: float64, same shape. store: the format of the output. undetermined: a mask of that shape.
+    """
     delta = torch.where(want.isfinite(), delta, 0.0)
     if undetermined is not None:
         delta = torch.where(undetermined & ~want.isnan(), torch.inf, delta)
@@ -136,7 +139,7 @@ def combine(residual: Tensor, block_output: Tensor, injection: Tensor, hc: int) 
     # does not.  Inf times an iw that may be flushed to zero is NaN or Inf.
     alone = _overflows(scaled.abs() * (1.0 + 2.0**-20)) & ((want.abs() < F32_OVERFLOW) | r.isinf())
     vanishing = y.isinf() & (iw > 0).unsqueeze(2) & (iw <= d_iw).unsqueeze(2)
-    return _settle(want, delta, torch.bfloat16, alone | vanishing)
+    return settle(want, delta, torch.bfloat16, alone | vanishing)
 
 
 def rrms(r2: Tensor, eps: float, *, r2_spread: Tensor | None = None, exact_sum: bool = False) -> Bounded:
@@ -160,7 +163,7 @@ def rrms(r2: Tensor, eps: float, *, r2_spread: Tensor | None = None, exact_sum: 
     lost = mean >= F32_OVERFLOW * (1.0 + 2.0**-10)
     want = torch.where(lost, 0.0, base.rsqrt())
     unclear = _overflows(total * (1.0 + 2.0**-10)) & ~lost
-    return _settle(want, want * relative * SLACK, torch.float32, unclear)
+    return settle(want, want * relative * SLACK, torch.float32, unclear)
 
 
 def relative(bound: Bounded) -> Tensor:
@@ -192,13 +195,13 @@ def norm(
 ) -> Bounded:
     """xn [M,HC,HS] as stored in bf16, or as fed to a matrix instruction."""
     want, delta = _xn(r2, rrms, norm_weight, r2_spread, rrms_rel)
-    return _settle(want, delta, torch.bfloat16)
+    return settle(want, delta, torch.bfloat16)
 
 
 def fold_weight(weight: Tensor, norm_weight: Tensor, hc: int) -> Bounded:
     """Folded weight [N,K]: 1 + Wnorm rounds once (float32 Wnorm), the product once."""
     want = reference.fold_weight(weight, norm_weight, hc, dtype=F64, store=False)
-    return _settle(want, want.abs() * (2 * U32 * SLACK) + SUBNORMAL32, torch.bfloat16)
+    return settle(want, want.abs() * (2 * U32 * SLACK) + SUBNORMAL32, torch.bfloat16)
 
 
 def _accumulation(k: int, splits: int, exact_sum: bool) -> float:
@@ -229,7 +232,7 @@ def down(
     want = xn.to(F64) @ weight.f64.T
     delta = magnitudes * (_accumulation(k, splits, exact_sum) * SLACK) + (magnitudes > 0) * (k * SUBNORMAL32)
     delta += weight.spread(operand.spread().flatten(1))
-    return _settle(want, delta, torch.bfloat16, _overflows(magnitudes))
+    return settle(want, delta, torch.bfloat16, _overflows(magnitudes))
 
 
 def down_folded(
@@ -264,7 +267,7 @@ def down_folded(
     delta += total * ((_accumulation(hc * hs, splits, exact_sum) + joins) * SLACK) + (total > 0) * (
         hc * hs * SUBNORMAL32
     )
-    return _settle(want, delta, torch.bfloat16, undetermined | _overflows(total))
+    return settle(want, delta, torch.bfloat16, undetermined | _overflows(total))
 
 
 def silu(lora: Tensor, hc: int, *, lora_spread: Tensor | None = None) -> Bounded:
@@ -275,7 +278,7 @@ def silu(lora: Tensor, hc: int, *, lora_spread: Tensor | None = None) -> Bounded
     delta = value.abs() * sigmoid_error(value, sig) + want.abs() * (U32 * SLACK) + SUBNORMAL32
     if lora_spread is not None:
         delta += lora_spread * (1.1 / hc)  # |silu'| <= 1.0998...
-    return _settle(want, delta, torch.bfloat16)
+    return settle(want, delta, torch.bfloat16)
 
 
 def gate_mix(
@@ -319,4 +322,4 @@ def gate_mix(
     delta = (d_gate * (xn.abs() + d_xn) + gate * d_xn).sum(1) + sizes.sum(1) * (hc * U32)
     delta = delta * (SLACK / hc) + SUBNORMAL32
     unknown = _overflows(magnitudes).view(m, hc, hs) | (xn.isinf() & (gate <= 2 * TINY32))
-    return _settle(want, delta, torch.bfloat16, unknown.any(1) | _overflows(sizes.sum(1)))
+    return settle(want, delta, torch.bfloat16, unknown.any(1) | _overflows(sizes.sum(1)))

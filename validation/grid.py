@@ -80,6 +80,12 @@ class Axis:
     between: Between | None = None
 
 
+def axis(name: str, between: Between | None = None, /, **values: tuple[Any, ...]) -> Axis:
+    """The axis of ``label=(value, role, why)``; the role is ``variation`` and the reason empty where left out."""
+    made = (AxisValue(label, value, *(rest or ("variation",))) for label, (value, *rest) in values.items())
+    return Axis(name, tuple(made), between)
+
+
 @dataclass(frozen=True)
 class Rule:
     """Values of two axes that may not meet: ``allows(a, b)`` is asked with their raw values."""

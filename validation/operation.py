@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "hcgr.operations"
 
 #: Known without an installed distribution, so that a plain checkout works.
-BUILT_IN = {"hcgr": "validation.ops.hcgr:OPERATION"}
+BUILT_IN = {
+    "hcgr": "validation.ops.hcgr:OPERATION",
+    "add_rms_norm": "examples.add_rms_norm.operation:OPERATION",
+}
 
 JsonDict: TypeAlias = dict[str, Any]
 Workgroup: TypeAlias = tuple[int, int, int]
@@ -36,6 +39,10 @@ Workgroups: TypeAlias = Sequence[Workgroup] | Callable[[str, Workgroup], Sequenc
 
 def _no_paths(params: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
+
+
+def _has_rows(params: Mapping[str, Any]) -> bool:
+    return bool(params.get("m", 1) > 0)
 
 
 class UnknownOperationError(LookupError):
@@ -66,7 +73,8 @@ class EntryPoint:
     """One public function of an operation.
 
     ``driver`` refers to a class with the methods of :class:`Driver`. ``variant`` maps a case's parameters to
-    the name of the group of kernels that serves it; the compile stage has one task for each variant. ``paths``
+    the name of the group of kernels that serves it; the compile stage has one task for each variant. ``launches``
+    tells whether a case launches anything: by default all do but those whose parameter ``m`` is zero. ``paths``
     maps them to the paths that the case was built to take: a case whose receipts lack one of them fails.
     ``limits`` holds the largest value accepted for a resource of :class:`validation.stages.isa.Resources`, by
     field name.
@@ -78,7 +86,7 @@ class EntryPoint:
     driver: str
     contract: tuple[ContractRow, ...]
     variant: Callable[[Mapping[str, Any]], str]
-    launches: Callable[[Mapping[str, Any]], bool]
+    launches: Callable[[Mapping[str, Any]], bool] = _has_rows
     limits: Mapping[str, int] = field(default_factory=dict)
     timeout_s: float = 120.0
     paths: Callable[[Mapping[str, Any]], tuple[str, ...]] = _no_paths

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from examples.add_rms_norm.kernel import ROWS, add_rms_norm
 from examples.add_rms_norm.operation import GRID
-from oracle import bounds, compare, inputs
-from oracle.bounds import SLACK, Bounded
+from oracle import bounds, inputs
 from oracle.rounding import SUBNORMAL32, U32
+from validation import kit
 from validation.grid import Case
-from validation.kit import Call, CallDriver, Placer, check_written, comparison_of, contiguous_spans, edge_rows, neighbours
-from validation.operation import Bench, JsonDict
 
 BF16, EPS = torch.bfloat16, 1e-6
 
 
-def oracle(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, summed: torch.Tensor) -> list[Bounded]:
-    """``summed`` from the inputs, and ``out`` from the ``summed`` that the kernel stored; all [M,N] but weight."""
-    added = x.double() + residual.double()
-    scale = bounds.rrms(summed.unsqueeze(1), EPS)  # [M,1]
-    out = summed.double() * scale.want * weight.double()
-    delta = (out.abs() * ((bounds.relative(scale) + 2 * U32) * SLACK) + SUBNORMAL32 * (1 + weight.double().abs())
-    return [Bounded(added, added.abs() * U32 + SUBNORMAL32, BF16), Bounded(out, delta, BF16)]
+class Driver(kit.CallDriver):
+    """See :class:`validation.kit.CallDriver`."""
 
+    function, outputs = add_rms_norm, ("x", "residual")
+    block, row_bytes = ROWS, staticmethod(lambda params: 2 * params["columns"])
+    legal = GRID.decode("m5.n1000.strided.normal")
+    illegal: ClassVar = {
+        "zero_rows": lambda a: {"x": a["x"][:0], "residual": a["residual"][:0]},
+        "dtype": lambda a: {"x": a["x"].float()},
+        "columns": lambda a: {"x": a["x"].new_zeros(5, 1004)},
+        "weight": lambda a: {"weight": a["weight"][:992]},
+        "row_stride": lambda a: {"residual": a["x"].new_zeros(5, 1009)[:, :1000]},
+        "overlap": lambda a: {"x": a["residual"]},
+    }
 
-class Driver(CallDriver):
-    function = add_rms_norm
+    def draw(self, case: Case, place: kit.Placer, rng: torch.Generator) -> kit.Call:
+        n, kind = case.params["columns"], inputs.KINDS[case.params["values"] if place.m else "normal"]
+        values = {name: kind((place.count, n), rng).to(BF16) for name in self.outputs}
+        arguments = {name: place.rows(name, value, n + case.params["padding"]) for name, value in values.items()}
+        weight = place.whole("weight", torch.randn(n, generator=rng).to(BF16))
+        return kit.Call(arguments | {"weight": weight, "eps": EPS}, values, place)
+
+    def oracle(self, call: kit.Call, outputs: dict[str, torch.Tensor]) -> dict[str, bounds.Bounded]:
+        added = call.values["x"].double() + call.values["residual"].double()
+        scale = bounds.rrms(outputs["residual"].unsqueeze(1), EPS)  # [M,1]
+        weight = call.arguments["weight"].double()
+        normed = outputs["residual"].double() * scale.want * weight
+        error = normed.abs() * ((bounds.relative(scale) + 2 * U32) * bounds.SLACK) + SUBNORMAL32 * (1 + weight.abs())
+        residual = bounds.settle(added, added.abs() * U32, BF16)
+        return {"x": bounds.settle(normed, error, BF16), "residual": residual}

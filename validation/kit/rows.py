@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from oracle.guards import poison
-from validation.operation import Bench
+from validation.operation import Bench, SkipCase
 
 #: Byte offsets at which an index of 31 or 32 bits wraps.
 EDGES = (1 << 31, 1 << 32)
@@ -42,6 +41,29 @@ class Placer:
     def __init__(self, bench: Bench, m: int, spans: Sequence[slice]) -> None:
         self.bench, self.m, self.spans = bench, m, spans
 
+    @classmethod
+    def at_edges(cls, bench: Bench, m: int, row_bytes: int, block: int, most: int) -> Placer:
+        """A placer of all rows where there are at most ``most``, else of the blocks of :func:`edge_rows`.
+
+        Raises:
+            SkipCase: if the bench cannot hold a tensor of which only some rows exist.
+        """
+        if m <= most:
+            return cls(bench, m, contiguous_spans(range(m)))
+        if not bench.sparse:
+            raise SkipCase(f"{m} rows of {row_bytes} bytes need sparse memory, which this device does not have")
+        return cls(bench, m, contiguous_spans(edge_rows(m, row_bytes, block)))
+
+    @property
+    def chosen(self) -> list[int]:
+        """The rows of ``spans``."""
+        return [row for span in self.spans for row in range(span.start, span.stop)]
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self.chosen)
+
     def whole(self, name: str, value: torch.Tensor) -> torch.Tensor:
         """A copy of ``value``, contiguous."""
         tensor = self.bench.empty(tuple(value.shape), value.dtype, name)
@@ -69,10 +91,3 @@ class Placer:
     def output(self, name: str, columns: int, dtype: torch.dtype) -> torch.Tensor:
         """An output buffer of any content."""
         return self.bench.empty((self.m, columns), dtype, name)
-
-    def poisoned(self, name: str, columns: int, dtype: torch.dtype) -> torch.Tensor:
-        """An output buffer, poisoned in the rows of ``spans`` and in those beside them."""
-        tensor = self.output(name, columns, dtype)
-        for span in self.spans:
-            poison(tensor[max(span.start - 1, 0) : span.stop + 1])
-        return tensor

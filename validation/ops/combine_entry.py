@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
+from validation.grid import Anchor, Axis, AxisValue, Between, Grid, Rule
 from validation.operation import ContractRow, EntryPoint
 from validation.ops.axes import ELEMENT, KERNEL_LIMITS
 
@@ -64,6 +64,7 @@ _M = Axis(
         AxisValue("m4ge", RowsPast(1 << 32, 1), "beyond 2^32", "their elements pass 2^32"),
         AxisValue("m10m", LONGEST, "long", "ten million tokens"),
     ),
+    Between("m", 0, 1024),
 )
 _HC = Axis(
     "hc", (AxisValue("hc4", 4, "production"), AxisValue("hc2", 2, "variation"), AxisValue("hc8", 8, "variation"))
@@ -175,6 +176,12 @@ COMBINE_CONTRACT = (
     ContractRow(
         "block_output_dtype", "block_output must be bf16", "ValueError", ("block_output", "bfloat16", "float16")
     ),
+    ContractRow(
+        "block_output_dtype_again",
+        "block_output in float16, after the same call in bf16 was accepted",
+        "ValueError",
+        ("block_output", "bfloat16", "float16"),
+    ),
     ContractRow("block_output_rows", "one row too many", "ValueError", ("block_output", "[M, HS]", "[5, 2560]")),
     ContractRow("block_output_width", "one column too few", "ValueError", ("block_output", "[M, HS]", "[4, 2559]")),
     ContractRow("injection_dtype", "injection must be bf16", "ValueError", ("injection", "bfloat16", "float32")),
@@ -210,6 +217,12 @@ COMBINE_CONTRACT = (
         "output that shares its last row with block_output",
         "ValueError",
         ("out", "disjoint", "block_output"),
+    ),
+    ContractRow(
+        "out_in_gaps",
+        "output among the rows of a strided residual",
+        "ValueError",
+        ("out", "disjoint", "residual"),
     ),
 )
 

@@ -23,6 +23,7 @@ def _scenario(
 SCENARIOS = (
     _scenario("hc_switch", "keys:hc_switch", "HC=4, HC=8 and HC=4 again through one counter cache", teeth.HC_SWITCH),
     _scenario("shapes", "keys:shapes", "n_pad and token groups change from call to call on one stream", teeth.SHAPES),
+    _scenario("wrap", "keys:wrap", "slots count past 2^31 and 2^32", teeth.WRAP),
     _scenario("devices", "keys:devices", "a counter set is memory of the launch's device", teeth.DEVICES),
     _scenario(
         "two_streams",
@@ -37,6 +38,7 @@ SCENARIOS = (
         teeth.GRAPHS,
     ),
     _scenario("cold_capture", "graphs:cold_capture", "capture without a warm-up", teeth.COLD_CAPTURE),
+    _scenario("captures", "graphs:captures", "graphs of several streams, replayed at once", teeth.CAPTURES),
     _scenario("eviction", "cache:eviction", "sets are evicted while their launches are in flight", teeth.EVICTION),
     _scenario("pinned_bound", "cache:pinned", "captured sets are bounded, and refused before a launch", teeth.PINNED),
     _scenario(

@@ -56,3 +56,26 @@ def cold_capture(trial: Trial) -> None:
             replay(graphs[which], stream)
             host.expect(calls[which])
             host.settle()
+
+
+def captures(trial: Trial) -> None:
+    """Graphs of several streams, replayed at once: no two share a set, and none uses one whose fill may not have run.
+
+    The first two are captured when a spare is known to be filled, the third right behind the fill of its spare.
+    """
+    with hosting(trial) as host:
+        warm, streams = Stream(name="warm-up stream"), [Stream(name=f"capture stream {i}") for i in range(3)]
+        for turn in range(2):
+            host.k1(warm, name=f"warm-up {turn}")
+            host.settle()
+        host.k1(warm, TWO, name="HC=2, not waited for")
+        graphs, calls = [], []
+        for stream, shape in zip(streams, (Shape(), Shape(), TWO), strict=True):
+            with capture(stream) as graph:
+                calls.append(host.k1(stream, shape, name=f"captured on {stream.name}"))
+            graphs.append(graph)
+        for _ in range(2):
+            for graph, stream in zip(graphs, streams, strict=True):
+                replay(graph, stream)
+            host.expect(*calls)
+            host.settle()

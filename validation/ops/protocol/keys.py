@@ -42,3 +42,16 @@ def devices(trial: Trial) -> None:
                 if counters.device != device:
                     wrong.append(f"a launch on {device} got a set on {counters.device}")
         host.promise("sets are on the launch's device", wrong)
+
+
+def wrap(trial: Trial) -> None:
+    """Slots that have counted up to the largest signed, then the largest unsigned number of 32 bits, and past them."""
+    shape = Shape()
+    with hosting(trial) as host:
+        stream = Stream(name="launch stream")
+        for last, name in ((1 << 31, "2^31"), (0, "2^32")):
+            host.settle()
+            with host.current(stream), host.cache.lease(CPU, shape.n_pad, 1, shape.hc) as counters:
+                stream.fill_(counters, last - shape.hc)
+            for turn in range(2):
+                host.k1(stream, shape, name=f"{'up to' if turn == 0 else 'past'} {name} arrivals")

@@ -1,7 +1,11 @@
-"""Each kernel path once, at a small shape, under every checker: no schedule may change a result, nothing is found."""
+"""Each kernel path once, at a small shape, under every checker: no schedule may change a result, nothing is found.
+
+K1's first token holds a NaN: its live columns must be NaN, its padding columns 0, and no other token may change.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +16,7 @@ from hcgr import dispatch
 from hcgr.plan.combine import CombinePlan
 from hcgr.plan.k1 import K1DecoupledPlan
 from hcgr.plan.skinny import SkinnyPlan
+from oracle.exact import K1Case
 from validation.emulator.streams import Stream
 from validation.kit import comparison_of
 from validation.ops.protocol.host import Call, Host, Shape, exact_case, hosting, op, run_plan
@@ -36,10 +41,21 @@ def _decoupled(arch: str) -> Any:
 def _k1(host: Host, shape: Shape, tokens: int, fold: bool, *plans: Any) -> None:
     """Each plan on a stream of its own, all at once."""
     for plan in plans:
-        case = exact_case(shape, tokens, len(host.expected), fold)
+        case = _with_nan(exact_case(shape, tokens, len(host.expected), fold), shape)
         with host.current(Stream()):
             made = run_plan(case, plan, host.arch)
         host.expect(Call(type(plan).__name__, case, *made))
+
+
+def _with_nan(case: K1Case, shape: Shape) -> K1Case:
+    """``case`` with a NaN in the first column of its first token, and what is due then."""
+    c = case.combine
+    residual, r2, rrms, packed = (tensor.clone() for tensor in (c.residual, c.r2, case.rrms, case.packed))
+    residual[0, 0] = math.nan
+    r2.view(residual.shape)[0, 0] = math.nan
+    rrms[0, 0] = math.nan
+    packed[0, : shape.live] = math.nan
+    return replace(case, combine=replace(c, residual=residual, r2=r2), rrms=rrms, packed=packed)
 
 
 def skinny(trial: Trial) -> None:

@@ -67,6 +67,14 @@ SHAPES = (
     ),
 )  # fmt: skip
 DEVICES = (_key("device", "contract", "torch.device"),)
+WRAP = (
+    _kernel(
+        "signed_remainder",
+        "the last arrival is told by a signed remainder, which is negative from 2^31 arrivals on",
+        "value",
+        (SKINNY, "(fx.generic_load(ticket) & (hc - 1)) == hc - 1\n", "fx.generic_load(ticket) % hc == hc - 1\n"),
+    ),
+)
 STREAMS = (
     _key("stream", "value"),
     _host(
@@ -97,6 +105,20 @@ COLD_CAPTURE = (
         "without a warm-up the zero-fill is captured by the first graph alone",
         "value",
         (COUNTERS, "return _Pinned(_zeros(key), refill=True)", "return _Pinned(_zeros(key), refill=False)"),
+    ),
+)
+CAPTURES = (
+    _host(
+        "spare_given_twice",
+        "a spare stays a spare when a captured set is made of it",
+        "value",
+        (COUNTERS, "        del self._spares[shape]\n", ""),
+    ),
+    _host(
+        "spare_before_its_fill",
+        "a spare is captured while its zero-fill may still be under way on another stream",
+        "racecheck",
+        (COUNTERS, "if spare is None or spare.filled is not None:", "if spare is None:"),
     ),
 )
 EVICTION = (

@@ -1,0 +1,1 @@
+"""Operations under test that are not HCGR: what another repository would hold."""
