@@ -73,11 +73,15 @@ class Between:
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter of the operation and the values it takes: those listed, and on request whole numbers ``between``."""
+    """A parameter of the operation and the values it takes: those listed, and on request whole numbers ``between``.
+
+    Values ``apart`` are met in anchors alone, which every cover holds: no other value is paired with them.
+    """
 
     name: str
     values: tuple[AxisValue, ...]
     between: Between | None = None
+    apart: tuple[AxisValue, ...] = ()
 
 
 def axis(name: str, between: Between | None = None, /, **values: tuple[Any, ...]) -> Axis:
@@ -125,13 +129,13 @@ class Grid:
     def __post_init__(self) -> None:
         for axis in self.axes:
             self._axes[axis.name] = axis
-            self._values[axis.name] = {v.label: v for v in axis.values}
-        labels = [v.label for axis in self.axes for v in axis.values]
+            self._values[axis.name] = {v.label: v for v in (*axis.values, *axis.apart)}
+        labels = [v.label for axis in self.axes for v in (*axis.values, *axis.apart)]
         twice = {label for label in labels if labels.count(label) > 1}
         if twice:
             raise GridError(f"labels must be unique in a grid, these are not: {', '.join(sorted(twice))}")
         for axis in self.axes:
-            for value in axis.values:
+            for value in (*axis.values, *axis.apart):
                 number = axis.between and axis.between.value(value.label)
                 if number and number.value != value.value:
                     raise GridError(f"label {value.label!r} is {value.value!r} and also the number {number.value}")
@@ -181,16 +185,21 @@ class Grid:
     # -- covers ------------------------------------------------------------------------------------------------
 
     def full(self) -> list[Case]:
-        """Every legal combination."""
-        return [self._case(labels, ()) for labels in self._product() if not self.broken(labels)]
+        """Every legal combination of listed values, and the anchors that hold values apart."""
+        cases = [self._case(labels, ()) for labels in self._product() if not self.broken(labels)]
+        return [*cases, *(self._case(self._complete(a), (f"anchor: {a.why}",)) for a in self.anchors if self._apart(a))]
 
     def pairwise(self, seed: int) -> list[Case]:
-        """The anchors, then cases until each legal pair of values has met at least once."""
+        """The anchors, then cases until each legal pair of values has met at least once.
+
+        Anchors with a value apart come last: what they pair is not counted, so that they change no other case.
+        """
         rng = random.Random(seed)
         missing = dict.fromkeys(self._legal_pairs())
         chosen: dict[str, Case] = {}
         for anchor in self.anchors:
-            self._take(self._complete(anchor), f"anchor: {anchor.why}", missing, chosen)
+            if not self._apart(anchor):
+                self._take(self._complete(anchor), f"anchor: {anchor.why}", missing, chosen)
         while missing:
             first = next(iter(missing))
             labels = self._grow(dict(first), missing, rng)
@@ -198,6 +207,9 @@ class Grid:
                 del missing[first]
                 continue
             self._take(labels, "", missing, chosen)
+        for anchor in self.anchors:
+            if self._apart(anchor):
+                self._take(self._complete(anchor), f"anchor: {anchor.why}", missing, chosen)
         return list(chosen.values())
 
     def uncovered(self, cases: Sequence[Case]) -> list[Pair]:
@@ -223,6 +235,10 @@ class Grid:
         if broken:
             raise GridError(f"anchor {anchor.why!r} breaks a rule: {broken.why}")
         return labels
+
+    def _apart(self, anchor: Anchor) -> bool:
+        """Whether an anchor holds a value apart."""
+        return any(value.label == anchor.labels.get(axis.name) for axis in self.axes for value in axis.apart)
 
     def _product(self) -> Iterator[dict[str, str]]:
         names = [axis.name for axis in self.axes]

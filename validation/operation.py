@@ -28,7 +28,7 @@ ENTRY_POINT_GROUP = "hcgr.operations"
 #: Known without an installed distribution, so that a plain checkout works.
 BUILT_IN = {
     "hcgr": "validation.ops.hcgr:OPERATION",
-    "add_rms_norm": "examples.add_rms_norm.operation:OPERATION",
+    "add_rms_norm": "hcgr_examples.add_rms_norm.operation:OPERATION",
 }
 
 JsonDict: TypeAlias = dict[str, Any]

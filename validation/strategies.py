@@ -14,11 +14,12 @@ The error of a failing sample ends with the command that replays it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from hypothesis import assume, reject
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from validation.cases import replay_command
@@ -48,18 +49,19 @@ def cases(grid: Grid, **only: Collection[Any]) -> st.SearchStrategy[Case]:
     if unknown:
         known = ", ".join(axis.name for axis in grid.axes)
         raise ValueError(f"no axis {', '.join(sorted(unknown))} (axes: {known})")
-    labels = [_labels(axis, only.get(axis.name)) for axis in grid.axes]
-    return _cases(grid, labels)
+    return _cases(grid, [st.sampled_from(_labels(axis, only.get(axis.name))) for axis in grid.axes])
 
 
 @st.composite
-def _cases(draw: st.DrawFn, grid: Grid, labels: Sequence[Sequence[str]]) -> Case:
+def _cases(draw: st.DrawFn, grid: Grid, labels: Sequence[st.SearchStrategy[str]]) -> Case:
     chosen: dict[str, str] = {}
     for axis, candidates in zip(grid.axes, labels, strict=True):
-        legal = [label for label in candidates if grid.broken(chosen | {axis.name: label}) is None]
-        assume(legal)
-        chosen[axis.name] = draw(st.sampled_from(legal))
+        chosen[axis.name] = draw(candidates.filter(partial(_fits, grid, dict(chosen), axis.name)))
     return grid.decode(SEPARATOR.join(chosen.values()))
+
+
+def _fits(grid: Grid, chosen: Mapping[str, str], axis: str, label: str) -> bool:
+    return grid.broken({**chosen, axis: label}) is None
 
 
 def _labels(axis: Axis, only: Collection[Any] | None) -> list[str]:

@@ -58,14 +58,14 @@ def calls() -> dict[str, Callable[[], Any]]:
     width = HC * HS
     residual, norm, one = zeros(1, width), zeros(HS), torch.zeros(8)
     pending = (residual, zeros(1, HS), zeros(1, N_PAD)[:, R : R + HC])
-    weights = (norm, zeros(R, width), zeros(width, R), zeros(HC, width), HC)
-    folded: dict[str, Any] = {"w_down_merged": zeros(N_PAD, width), "fold_w": True}
+    weights: Any = (norm, zeros(R, width), zeros(width, R), zeros(HC, width), HC)
+    folded: Any = {"w_down_merged": zeros(N_PAD, width), "fold_w": True}
     return {
         "torch add": lambda: one + one,
         "empty operator": lambda: nothing(one),
         "combine": lambda: hcgr.flydsl_gr_two_stage_combine(*pending, norm, HC),
         "mix": lambda: hcgr.flydsl_gr_two_stage_mix(residual, *weights, **folded),
-        "combine_and_mix": lambda: hcgr.flydsl_gr_two_stage_combine_and_mix(*pending, *weights, **folded)  # type: ignore[arg-type],
+        "combine_and_mix": lambda: hcgr.flydsl_gr_two_stage_combine_and_mix(*pending, *weights, **folded),,
     }
 
 

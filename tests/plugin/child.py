@@ -174,6 +174,20 @@ def overrun() -> dict[str, Any]:
     }
 
 
+def retargeted() -> dict[str, Any]:
+    """One launcher, while the environment names one architecture after the other."""
+    before, ran, results = os.environ["ARCH"], [], []
+    source, target = torch.arange(300.0), torch.zeros(300)
+    for arch in ("gfx942", "gfx950", "gfx942"):
+        os.environ["ARCH"] = os.environ["FLYDSL_GPU_ARCH"] = arch
+        with emulate(arch=arch) as session:
+            kernels.scale(source, flyc.from_c_void_p(fx.Float32, target.zero_().data_ptr()), 300, 2.5)
+        ran += [launch.arch for launch in session.launches]
+        results.append(torch.equal(target, source * 2.5))
+    os.environ["ARCH"] = os.environ["FLYDSL_GPU_ARCH"] = before
+    return {"ran": ran, "results": results}
+
+
 def call_sites() -> dict[str, Any]:
     """Source places of the loads and stores of a kernel with branches and helpers, by source line."""
     recorder = Recorder()
@@ -216,7 +230,8 @@ def refusals() -> dict[str, str]:
 
 def everything() -> dict[str, Any]:
     """All bodies that need no environment of their own, in one process."""
-    answers: dict[str, Any] = {f.__name__: f() for f in (record, failures, threads, dispatch, overrun, call_sites)}
+    bodies = (record, failures, threads, dispatch, overrun, call_sites, retargeted)
+    answers: dict[str, Any] = {f.__name__: f() for f in bodies}
     for name in ("too_much_lds", "no_lowering"):
         answers[name] = broken(name)
     if os.environ["ARCH"] == "gfx950":

@@ -116,3 +116,8 @@ def test_a_cached_kernel_in_a_new_process(packages: Path, arch: str, tmp_path: P
     ]
     assert [one["lowered"] for one in said] == [1, 0]
     assert said[0]["lines"] == said[1]["lines"] != []
+
+
+def test_a_launcher_follows_the_environment(packages: Path) -> None:
+    said = json.loads(python(packages, ARCHS[0], "-m", "tests.plugin.child", "retargeted").splitlines()[-1])
+    assert said == {"ran": ["gfx942", "gfx950", "gfx942"], "results": [True] * 3}

@@ -170,6 +170,12 @@ def test_unsupported_settings_are_refused_by_name() -> None:
     assert "unset FLYDSL_KTRACE_ENABLE" in said["tracing"]
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_launcher_follows_the_environment_from_one_architecture_to_another(arch: str) -> None:
+    got = everything(arch)["retargeted"]
+    assert got == {"ran": ["gfx942", "gfx950", "gfx942"], "results": [True] * 3}
+
+
 def test_source_lines_can_be_turned_off() -> None:
     assert child("gfx942", "record", FLYDSL_DEBUG_ENABLE_DEBUG_INFO="0")["lines"] == []
 

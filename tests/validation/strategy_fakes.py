@@ -11,7 +11,7 @@ from validation.operation import EntryPoint, Operation
 
 GRID = Grid(
     axes=(
-        axis("m", Between("m", 0, 4096), m1=(1, "production"), m64=(64,), m2g=(lambda params: 1 << 20, "beyond 2^31")),
+        axis("m", Between("m", 0, 512), m1=(1, "production"), m64=(64,), m2g=(lambda params: 1 << 20, "beyond 2^31")),
         axis("padding", dense=(0, "production"), strided=(8,), wide=(64,)),
         axis("values", normal=("normal", "production"), special=("special",), wideexp=("wide",)),
     ),

@@ -18,8 +18,8 @@ from validation.stages import Request, contract, correctness
 from validation.strategies import Sample, check, samples
 
 NAME = "add_rms_norm"
-KERNEL = "examples/add_rms_norm/kernel.py"
-DRIVER = "examples.add_rms_norm.driver"
+KERNEL = "hcgr_examples/add_rms_norm/kernel.py"
+DRIVER = "hcgr_examples.add_rms_norm.driver"
 OPERATION = load_operation(NAME)
 
 #: Tails of both kinds, strided rows, no rows, special values, and rows past 2^32 bytes.
@@ -39,7 +39,7 @@ BROKEN = {
     "stride": (("residual + fx.Int64(row) * residual_stride", "residual + fx.Int64(row) * columns"),
                "m5.n1000.strided.normal", "x"),
     "row in 32 bits": (("x + fx.Int64(row) * x_stride", "x + fx.Int64(row * fx.Int32(x_stride))"),
-                       "m4g.n4096.dense.normal", "memcheck"),
+                       "m4g.n1000.dense.normal", "memcheck"),
     "epsilon": (("(mean + eps)", "(mean + 0.0 * eps)"), "m5.n8.dense.zeros", "x"),
     "rounding of the sum": (("normed = sums[i].to(fx.Float32)", "normed = (sums[i].to(fx.Float32) * 1.001)"),
                             "m3.n8.dense.normal", "x"),
@@ -82,8 +82,8 @@ def test_a_broken_kernel_fails(name: str) -> None:
 
 
 def test_a_missing_row_guard_shrinks_to_the_smallest_call() -> None:
-    @given(samples(NAME, m=range(17), values=["normal", "special"]))
-    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @given(samples(NAME, m=range(9), columns=["n8", "n520"], values=["normal", "special"]))
+    @settings(max_examples=10, deadline=None, derandomize=True, database=None)
     def any_case(sample: Sample) -> None:
         check(sample, "gfx950")
 
@@ -100,7 +100,7 @@ def test_stages_plan_from_the_description_alone() -> None:
     assert {"production", "tile boundary", "odd", "tiny", "zero", "beyond 2^31", "beyond 2^32"} <= roles
     assert len(tasks) > 30
     code = f"import sys; from validation.operation import load_operation; load_operation({NAME!r})"
-    code += "; sys.exit([m for m in ('torch', 'flydsl', 'examples.add_rms_norm.kernel') if m in sys.modules])"
+    code += "; sys.exit([m for m in ('torch', 'flydsl', 'hcgr_examples.add_rms_norm.kernel') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr.strip() == "[]"
@@ -108,5 +108,5 @@ def test_stages_plan_from_the_description_alone() -> None:
 
 def test_it_is_a_tutorial_by_its_size() -> None:
     files = ["kernel.py", "driver.py", "operation.py"]
-    lines = [line for file in files for line in Path(ROOT, "examples", NAME, file).read_text().splitlines()]
+    lines = [line for file in files for line in Path(ROOT, "hcgr_examples", NAME, file).read_text().splitlines()]
     assert len([line for line in lines if line.strip()]) < 150

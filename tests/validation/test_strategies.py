@@ -20,7 +20,7 @@ FAKE = "strategy_fakes:OPERATION"
 DEVICE = "validation_fakes"
 #: A few seconds of emulation; the same cases every time where nobody can look at a new one.
 BOUNDED = settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     derandomize="CI" in os.environ,
     database=None,
@@ -29,7 +29,7 @@ BOUNDED = settings(
 
 
 @given(cases(GRID))
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=100, deadline=None, database=None)
 def test_every_drawn_case_is_legal_and_its_name_rebuilds_it(case: Any) -> None:
     assert GRID.decode(case.name) == case
     assert (case.params["m"], case.params["values"]) != (1, "wide")
@@ -42,7 +42,7 @@ def test_axes_can_be_bounded_by_label_and_by_value(case: Any) -> None:
     assert (case.params["padding"], case.params["values"] in ("special", "wide")) == (8, True)
 
 
-@pytest.mark.parametrize("name", ["m2g.dense.normal", "m3001.dense.normal", "m1.strided.special"])
+@pytest.mark.parametrize("name", ["m2g.dense.normal", "m301.dense.normal", "m1.strided.special"])
 def test_values_listed_and_between_are_reached(name: str) -> None:
     wanted = GRID.decode(name).params
     found = find(
@@ -51,7 +51,7 @@ def test_values_listed_and_between_are_reached(name: str) -> None:
             {k: v for k, v in case.params.items() if k != "m"} == {k: v for k, v in wanted.items() if k != "m"}
             and (case.params["m"] >= wanted["m"])
         ),
-        settings=settings(max_examples=2000, deadline=None, database=None),
+        settings=settings(max_examples=1000, deadline=None, database=None),
     )
     assert found.params == wanted
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
         cases(GRID, rows=[1])
     with pytest.raises(ValueError, match="axis m has none of the values asked for"):
         cases(GRID, m=[5000])
-    with pytest.raises(GridError, match=r"m5000.*m0 to m4096 in steps of 1"):
+    with pytest.raises(GridError, match=r"m5000.*m0 to m512 in steps of 1"):
         GRID.decode("m5000.dense.normal")
     with pytest.raises(GridError, match="m007"):
         GRID.decode("m007.dense.normal")
@@ -69,7 +69,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
 
 def test_a_failure_shrinks_to_the_smallest_case_and_its_command_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
     @given(samples(FAKE))
-    @settings(max_examples=500, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
     def any_case(sample: Sample) -> None:
         check(sample, "gfx942", DEVICE)
 
@@ -84,7 +84,7 @@ def test_a_failure_shrinks_to_the_smallest_case_and_its_command_replays_it(capsy
     assert "error/bound 3 with 37 rows" in capsys.readouterr().out
 
 
-@given(sample=samples("hcgr", "combine", m=range(9), hs=[2560]), arch=st.sampled_from(["gfx942", "gfx950"]))
+@given(sample=samples("hcgr", "combine", m=range(6), hs=[2560]), arch=st.sampled_from(["gfx942", "gfx950"]))
 @BOUNDED
 def test_any_small_combine(sample: Sample, arch: str) -> None:
     check(sample, arch)

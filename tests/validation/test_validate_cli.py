@@ -42,7 +42,7 @@ def fake(name: str, *arguments: str) -> int:
         (("--arch", "gfx942", "--jobs", "0"), "must be from 1 to 1024"),
         (("--arch", "gfx942", "--case", "nonsense"), "must start with a stage and a dot"),
         (("--arch", "gfx942", "--case", "environment.source", "--only", "compile"), "does not go together"),
-        (("--arch", "gfx942", "--op", "nothing"), "unknown operation 'nothing' (known: hcgr"),
+        (("--arch", "gfx942", "--op", "nothing"), "unknown operation 'nothing' (known: add_rms_norm, hcgr"),
         (("--arch", "gfx942", "--op", "json:loads"), "is a function, not an Operation"),
         (("--arch", "gfx942", "--op", "no_such_module:OP"), "cannot be loaded"),
         (("--arch", "gfx942", "--frobnicate"), "unrecognized arguments: --frobnicate"),

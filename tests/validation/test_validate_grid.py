@@ -48,7 +48,7 @@ def test_a_name_rebuilds_its_case_without_the_cover() -> None:
     ("name", "words"),
     [
         ("m1", "has 1 parts, this grid has 9 axes"),
-        ("m7.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outgiven", "'m7' is not a value of axis 'm'"),
+        ("m1025.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outgiven", "'m1025' is not a value of axis 'm'"),
         ("m8192.hc4.hs2560.inj336.rowsdense.wbf16.wshared.normal.outalloc", "not a legal case: the op can allocate"),
     ],
 )

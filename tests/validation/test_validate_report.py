@@ -186,3 +186,11 @@ def test_metadata_that_does_not_say_is_an_error(damage: Callable[[str], str], wo
     with pytest.raises(MetadataError) as caught:
         kernel_resources(damage(fakes.ASM.format(arch="gfx942", scratch=0)))
     assert words in str(caught.value)
+
+
+def test_flushes_of_whole_caches_are_counted() -> None:
+    asm = fakes.ASM.format(arch="gfx942", scratch=0)
+    (clean,) = kernel_resources(asm)
+    (flushing,) = kernel_resources(asm.replace("\tv_mov_b32 v0, s0\n", "\tbuffer_wbl2 sc1\n\tbuffer_inv sc1\n"))
+    assert (clean.cache_flushes, clean.instructions) == (0, 3)
+    assert (flushing.cache_flushes, flushing.instructions) == (2, 4)

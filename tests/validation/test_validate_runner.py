@@ -214,3 +214,17 @@ def test_selection_errors_say_what_there_is(options: dict[str, Any], words: str)
     with pytest.raises(SelectionError) as caught:
         plan.check()
     assert words in str(caught.value)
+
+
+def test_what_the_emulator_raises_accuses_the_right_one() -> None:
+    from validation.devices.emulator import open_bench
+    from validation.emulator import KernelFault, LaunchError, UnsupportedError
+
+    bench = open_bench("gfx942")
+    blamed = {
+        KernelFault("fault"): ("fault", []),
+        LaunchError("grid of no workgroup"): ("a launch that hardware refuses: grid of no workgroup", []),
+        UnsupportedError("v_unknown"): None,
+        ValueError("ours"): None,
+    }
+    assert [bench.blame(error) for error in blamed] == list(blamed.values())

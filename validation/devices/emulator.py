@@ -141,11 +141,14 @@ class EmulatorBench:
             yield Session(emulated)
 
     def blame(self, error: BaseException) -> tuple[str, list[dict[str, Any]]] | None:
-        """A kernel fault (or deadlock) accuses the kernel; what the emulator does not support does not."""
-        from validation.emulator import KernelFault
+        """A kernel fault (or deadlock) accuses the kernel, a launch that hardware refuses the code that launches; what
+        the emulator does not support accuses neither."""
+        from validation.emulator import KernelFault, LaunchError
 
         if isinstance(error, KernelFault):
             return str(error), [finding_record(f) for f in error.findings]
+        if isinstance(error, LaunchError):
+            return f"a launch that hardware refuses: {error}", []
         return None
 
     def watch_code(

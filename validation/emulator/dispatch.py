@@ -15,7 +15,7 @@ from .findings import Finding, FindingLog
 from .host_tensors import null_arguments
 from .limits import WAVE, Dim3
 from .machine.bind import Step, bind
-from .machine.engine import BRANCH_LIMIT, Chunk
+from .machine.engine import BRANCH_LIMIT, Chunk, Steps
 from .machine.instrument import Instrument, attach, instrument
 from .machine.options import DEFAULT, MachineOptions
 from .machine.waves import BindContext, FloatMode, Identity, Waves
@@ -121,7 +121,7 @@ class Launch:
         lanes = self.groups_per_chunk * self.waves_per_group * WAVE
         return (self.vgprs + self.agprs) * lanes * 4 + self.lds_bytes * self.groups_per_chunk
 
-    def steps_for(self, mode: FloatMode) -> Sequence[Step]:
+    def steps_for(self, mode: FloatMode) -> Steps:
         wrap = instrument(self.options, self.checks, self.program, self.kernel, self.vgprs)
         key = (mode, self.kernel.name, self.image.base, wrap)
         if key not in self.program.bound:

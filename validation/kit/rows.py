@@ -7,10 +7,15 @@ from collections.abc import Sequence
 
 import torch
 
+from oracle.guards import poison
 from validation.operation import Bench, SkipCase
 
 #: Byte offsets at which an index of 31 or 32 bits wraps.
 EDGES = (1 << 31, 1 << 32)
+#: Columns behind a view that hold NaN: rows may be too far apart to fill all that is between them.
+BESIDE = 64
+#: Elements between rows from which on those between are never touched.
+FAR = 1 << 20
 
 
 def edge_rows(m: int, row_bytes: int, block: int) -> list[int]:
@@ -74,7 +79,8 @@ class Placer:
     def rows(self, name: str, value: torch.Tensor, stride: int = 0, first: int = 0) -> torch.Tensor:
         """``value`` as the rows of ``spans`` of a [m, columns] view, at ``stride``, from column ``first`` on.
 
-        What lies between the rows is NaN: a load beside the view must not find a plausible value.
+        What lies between the rows is NaN (up to :data:`BESIDE` columns behind the view, where it is much): a load
+        beside the view must not find a plausible value.
         """
         columns = value.shape[1]
         base = self.bench.empty((self.m, max(stride, columns)), value.dtype, name)
@@ -82,12 +88,24 @@ class Placer:
         done = 0
         for span in self.spans:
             count = span.stop - span.start
-            base[span] = math.nan
+            base[span, : first + columns + BESIDE] = math.nan
             view[span].copy_(value[done : done + count])
-            self.bench.filled(view[span])
+            self._filled(view[span])
             done += count
         return view
+
+    def _filled(self, rows: torch.Tensor) -> None:
+        """Tell the bench of ``rows``, one by one where what lies between them must not take memory."""
+        for part in rows if rows.shape[0] and rows.stride(0) >= FAR else [rows]:
+            self.bench.filled(part)
 
     def output(self, name: str, columns: int, dtype: torch.dtype) -> torch.Tensor:
         """An output buffer of any content."""
         return self.bench.empty((self.m, columns), dtype, name)
+
+    def poisoned(self, name: str, columns: int, dtype: torch.dtype) -> torch.Tensor:
+        """An output buffer, poisoned in the rows of ``spans`` and in those beside them."""
+        tensor = self.output(name, columns, dtype)
+        for span in self.spans:
+            poison(tensor[max(span.start - 1, 0) : span.stop + 1])
+        return tensor

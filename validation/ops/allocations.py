@@ -45,12 +45,18 @@ def own_allocations(bench: Bench, package: str, m: int, spans: Sequence[slice] |
 
     def replacing(allocate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def allocate_here(*arguments: Any, **options: Any) -> torch.Tensor:
-            tensor = allocate(*arguments, **options)
             caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-            if caller.partition(".")[0] != package or tensor.dtype not in _GUARDED or tensor.device.type == "meta":
-                return tensor
-            if tensor.is_contiguous():
-                tensor = bench.empty(tuple(tensor.shape), tensor.dtype, "allocated by the op")
+            if caller.partition(".")[0] != package:
+                return allocate(*arguments, **options)
+            form = allocate(*arguments, **{**options, "device": "meta"})  # it may be larger than this machine's memory
+            source = arguments[0].device if arguments and isinstance(arguments[0], torch.Tensor) else "cpu"
+            device = torch.device(options.get("device") or source)
+            if form.dtype not in _GUARDED or device.type == "meta":
+                return allocate(*arguments, **options)
+            if form.is_contiguous():
+                tensor = bench.empty(tuple(form.shape), form.dtype, "allocated by the op")
+            else:
+                tensor = allocate(*arguments, **options)
             if tensor.dtype in _POISONED:
                 poison_rows(tensor, m, spans)
             return tensor

@@ -72,6 +72,18 @@ def rows_past(limit: int) -> Any:
     return count
 
 
+def rows_past_packed(limit: int) -> Any:
+    """A row count at which packed [M, n_pad] has passed ``limit`` elements, whole tiles and one row more.
+
+    Only rrms is narrower (and not of use here: it takes HC of ten times as many rows).
+    """
+
+    def count(params: Mapping[str, Any]) -> int:
+        return -(-limit // (params["shape"].n_pad * 128)) * 128 + 1
+
+    return count
+
+
 NORM = Axis(
     "norm",
     (
@@ -100,12 +112,15 @@ INJECTION = Axis(
         AxisValue("injodd", "odd", "odd", "rows 13 elements apart"),
     ),
 )
+#: A view whose span passes 32 bits though it holds little: neither row times stride nor the stride itself fits.
+FAR_ROWS = AxisValue("rowsfar", 1 << 31, "beyond 2^31", "activation rows have 2^31 elements between them")
 ROWS = Axis(
     "row_padding",
     (
         AxisValue("rowsdense", 0, "production"),
         AxisValue("rowspadded", 8, "variation", "activation rows have 8 elements between them"),
     ),
+    apart=(FAR_ROWS,),
 )
 FOLD = Axis("fold", (AxisValue("folded", True, "production"), AxisValue("unfolded", False, "production")))
 

@@ -50,7 +50,6 @@ class _Maker:
             "block_output": store[M * WIDTH - HS :].view(M, HS),
         }
 
-
     def in_gaps(self) -> Arguments:
         """The output behind as many elements as residual has, which lie two rows apart: among its later rows."""
         store = self.tensor("store", 2 * M * WIDTH)

@@ -16,6 +16,7 @@ from validation.ops.axes import (
     TILE,
     VALUES,
     rows_past,
+    rows_past_packed,
     shapes,
     with_shapes,
 )
@@ -44,6 +45,7 @@ _K1_M = Axis(
         AxisValue("m65536", 65536, "production"),
         AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "bytes of r2 pass 2^32, by gemm_pad"),
     ),
+    apart=(AxisValue("mpacked2g", rows_past_packed(1 << 31), "beyond 2^31", "elements of packed pass 2^31"),),
 )
 _REQUESTS: dict[str, dict[str, Any]] = {
     "auto": {"split_k": "auto", "use_tuned": False},
@@ -150,6 +152,24 @@ K1_GRID = Grid(
         Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
         Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
         Anchor({"m": "m64", "request": "split8h16", "fold": "unfolded"}, "split-K at the production shape"),
+        *(
+            Anchor(
+                {"m": "mpacked2g", "shape": "s48", "gemm_pad": "pad128", "fold": fold, "request": request},
+                f"every tensor of rows passes 2^31 elements: {path}",
+            )
+            for fold, request, path in (
+                ("folded", "auto", "fused"),
+                ("unfolded", "split2", "norm, split-K and reduce"),
+                ("unfolded", "split1d2", "norm with xn, decoupled"),
+            )
+        ),
+        *(
+            Anchor(
+                {"m": m, "shape": "s48", "gemm_pad": "pad16", "fold": fold, "row_padding": "rowsfar"},
+                f"rows of the inputs are 2^31 elements apart: {path}",
+            )
+            for m, fold, path in (("m3", "folded", "skinny"), ("m17", "folded", "fused"), ("m17", "unfolded", "norm"))
+        ),
     ),
 )
 
@@ -168,6 +188,11 @@ _K2_M = Axis(
         AxisValue("m8192", 8192, "production"),
         AxisValue("m65536", 65536, "production"),
         AxisValue("m4gw", lambda p: rows_past(1 << 32)(p) + 127, "beyond 2^32", "bytes of r2 pass 2^32, whole tiles"),
+    ),
+    apart=(
+        AxisValue(
+            "mpacked2gw", lambda p: rows_past_packed(1 << 31)(p) + 127, "beyond 2^31", "elements of packed pass 2^31"
+        ),
     ),
 )
 _HEIGHT = Axis(
@@ -224,5 +249,7 @@ K2_GRID = Grid(
     anchors=(
         Anchor({"m": "m512"}, "published row count"),
         Anchor({"m": "m65536"}, "the largest published prefill"),
+        Anchor({"m": "mpacked2gw", "shape": "s48"}, "every tensor of rows passes 2^31 elements"),
+        Anchor({"m": "m32", "shape": "s48", "row_padding": "rowsfar"}, "rows of r2 are 2^31 elements apart"),
     ),
 )

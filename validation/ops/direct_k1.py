@@ -26,6 +26,7 @@ from validation.ops.tensors import (
     Rows,
     Weights,
     activations,
+    eps_option,
     exact_rows,
     exact_weights,
     injection_place,
@@ -124,7 +125,7 @@ class K1Driver:
     def run(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
         """One call of the public function."""
         p = inputs.params
-        options: dict[str, Any] = {**inputs.buffers, **p["request"]}
+        options: dict[str, Any] = {**inputs.buffers, **p["request"], **eps_option(inputs.eps)}
         with (
             own_allocations(inputs.bench, "hcgr", p["m"], self._spans(inputs)),
             dispatch.observe(inputs.recorder),
@@ -137,7 +138,6 @@ class K1Driver:
                 inputs.given.weight,
                 inputs.shape.r,
                 inputs.shape.hc,
-                inputs.eps,
                 **options,
                 fold_w=p["fold"],
                 gemm_pad=p["gemm_pad"],

@@ -37,6 +37,7 @@ from validation.ops.tensors import (
     Rows,
     Weights,
     activations,
+    eps_option,
     exact_rows,
     exact_weights,
     injection_place,
@@ -192,14 +193,12 @@ class _TwoStage:
             given.w_up,
             given.w_inject,
             inputs.shape.hc,
-            inputs.eps,
-            merged,
-            p["fold"],
         )
+        options: dict[str, Any] = {"w_down_merged": merged, "fold_w": p["fold"], **eps_option(inputs.eps)}
         if combine:
-            results = hcgr.flydsl_gr_two_stage_combine_and_mix(residual, block_output, injection, *tail)
+            results = hcgr.flydsl_gr_two_stage_combine_and_mix(residual, block_output, injection, *tail, **options)
             return Layer(residual, block_output, injection, *results)
-        return Layer(residual, None, None, *hcgr.flydsl_gr_two_stage_mix(residual, *tail))
+        return Layer(residual, None, None, *hcgr.flydsl_gr_two_stage_mix(residual, *tail, **options))
 
     def check(self, inputs: Inputs, outputs: list[Layer]) -> list[JsonDict]:
         """Form, elements written, staged oracle on what the kernels used, exact tier, and the whole end to end."""
@@ -209,7 +208,8 @@ class _TwoStage:
             own = self._forms(inputs, layer)
             if inputs.m and all(check["passed"] for check in own):
                 own += self._values(inputs, layer, calls[number], seconds[number])
-            if number == 0 and inputs.answers is not None and inputs.m:
+            formed = all(check["passed"] for check in own if check["tier"] == "form")
+            if number == 0 and inputs.answers is not None and inputs.m and formed:
                 own += self._exact(inputs, calls[0])
             prefix = f"layer {number + 1} " if len(outputs) > 1 else ""
             records += [{**check, "output": prefix + check["output"]} for check in own]
@@ -243,6 +243,9 @@ class _TwoStage:
         }
         if layer.inj_next is not None:
             pairs["inj_next"] = (layer.inj_next, call.packed[:, shape.r :])
+        form = check_form("rrms", call.rrms, (inputs.m, shape.hc), torch.float32, shape.hc)
+        if not form["passed"]:
+            return [form]
         written = {"rrms": call.rrms, "packed": call.packed, "x": layer.x}
         if layer.block_output is not None:
             written["r2"] = layer.r2

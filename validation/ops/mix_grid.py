@@ -196,5 +196,12 @@ MIX_GRID = Grid(
         Anchor({"m": "m1", "weight": "final"}, "the final mixer at decode"),
         Anchor({"m": "m8193", "weight": "final"}, "the final mixer at prefill"),
         Anchor({"m": "m17", "layers": "three", "shape": "s48"}, "mix, then two layers of combine_and_mix"),
+        *(
+            Anchor({"m": m, "shape": "s48", "row_padding": "rowsfar"} | more, f"residual rows far apart: {path}")
+            for m, more, path in (
+                ("m16", {"plan": "decoupled"}, "decoupled, K2"),
+                ("m17", {"fold": "unfolded"}, "split-K, K2"),
+            )
+        ),
     ),
 )

@@ -48,6 +48,11 @@ class Rows:
     packed: torch.Tensor | None = None
 
 
+def eps_option(eps: float) -> dict[str, float]:
+    """The ``eps`` argument of a call, left out where it is the documented default."""
+    return {} if eps == EPS else {"eps": eps}
+
+
 def norm_form(weight: torch.Tensor, norm: Sequence[str], hc: int) -> torch.Tensor:
     """A [HS] bf16 norm weight in the dtype and width of the case."""
     dtype, width = norm

@@ -51,12 +51,12 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
             try:
                 result = prepared.call()
             except Exception as error:
-                if is_ours(error):
+                if is_ours(error) and bench.blame(error) is None:
                     raise
                 raised = error
         changed = [name for name, tensor in prepared.untouched if image(tensor) != before[name]]
         changed += bench.guard_damage()
-        checks = [*_checks(row, raised, prepared, result), _launches(session.launches), _untouched(changed)]
+        checks = [*checks_of(row, raised, prepared, result), _launches(session.launches), _untouched(changed)]
     wrong = "; ".join(check["message"] for check in checks if not check["passed"])
     detail = "".join(traceback.format_exception(raised)) if raised and wrong else ""
     evidence = {"comparisons": checks, "launches": session.launches, "findings": session.findings, "detail": detail}
@@ -73,14 +73,15 @@ def image(tensor: Any) -> bytes:
     return bytes(flat.cpu().contiguous().view(torch.uint8).numpy().tobytes())
 
 
-def _checks(row: ContractRow, raised: BaseException | None, call: ContractCall, result: Any) -> list[JsonDict]:
+def checks_of(row: ContractRow, raised: BaseException | None, call: ContractCall, result: Any) -> list[JsonDict]:
+    """What ``row`` promises of a call that raised ``raised``, or returned ``result``."""
     if row.error is None:
         wrong = f"raised {type(raised).__name__}: {raised}" if raised else (call.verify and call.verify(result)) or ""
         return [comparison("result", "contract", not wrong, wrong or "as promised")]
     if raised is None:
         return [comparison("error", "contract", False, f"accepted the call, {row.error} expected")]
     kind = type(raised).__name__
-    right = row.error in {base.__name__ for base in type(raised).__mro__}
+    right = row.error in {base.__name__ for base in type(raised).__mro__} and not is_ours(raised)
     said = f"raised {kind}" if right else f"raised {kind}, {row.error} expected: {raised}"
     checks = [comparison("error", "contract", right, said)]
     missing = [word for word in row.mentions if word not in str(raised)]

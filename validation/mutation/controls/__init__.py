@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from validation.mutation.controls import grids, judges, plans, tolerances
+from validation.mutation.controls import grids, judges, plans, scenarios, tolerances
 
 Run = Callable[[str], list[str]]
 
@@ -30,6 +30,8 @@ CONTROLS: dict[str, Control] = {
     "grid-axes": Control("grid-control", grids.axes),
     "grid-pairs": Control("grid-control", grids.pairs),
     "grid-contract": Control("grid-control", grids.contract_rows),
+    "grid-paths": Control("grid-control", grids.paths),
+    "grid-protocol": Control("grid-control", scenarios.scenarios),
     "plans": Control("plan-check", plans.plans),
     "table": Control("plan-check", plans.table_entries),
 }

@@ -1,10 +1,11 @@
-"""What the grids must hold: axis values, pairs of them that meet in the default cover, and contract rows.
+"""What the grids must hold: axis values, pairs of them that meet in the default cover, contract rows and paths.
 
 The tables are what earlier defects of such kernels call for; removing a value from a grid leaves them unmet.
 """
 
 from __future__ import annotations
 
+from validation.mutation.controls.rows import ROWS
 from validation.operation import EntryPoint, Operation, load_operation
 
 #: Entry point to the labels that each of its axes must have.
@@ -75,21 +76,14 @@ PAIRS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("m1", "p336"), ("m8", "three"), ("m8193", "p336", "folded"), ("m65536", "shipped"), ("m17", "rowspadded"),
         ("m4g", "unfolded"), ("m9", "zeros"), ("m3", "exact"), ("m129", "injodd"), ("decoupled", "unfolded"),
     ),
-    "mix": (("m1", "final"), ("m8193", "final"), ("m17", "three"), ("m4g", "folded")),
+    "mix": (("m1", "final"), ("m8193", "final"), ("m17", "three"), ("m4g", "folded"),
+            ("rowsfar", "decoupled"), ("rowsfar", "unfolded")),
     "k1": (("m100", "pad128"), ("m224", "auto"), ("n8", "m8"), ("d3", "unfolded"), ("split8h16", "unfolded"),
-           ("m4g", "split2"), ("m17", "rowspadded"), ("rowspadded", "split1d2")),
-    "k2": (("m65536", "p336"), ("m48", "h16"), ("m16", "loraview"), ("hc8", "wf32full"), ("m4gw", "rowspadded")),
+           ("m4g", "split2"), ("m17", "rowspadded"), ("rowspadded", "split1d2"), ("mpacked2g", "folded"),
+           ("mpacked2g", "split2"), ("mpacked2g", "split1d2"), ("m3", "rowsfar"), ("rowsfar", "unfolded")),
+    "k2": (("m65536", "p336"), ("m48", "h16"), ("m16", "loraview"), ("hc8", "wf32full"), ("m4gw", "rowspadded"),
+           ("mpacked2gw", "s48"), ("m32", "rowsfar")),
 }  # fmt: skip
-
-#: Entry point to words: each must be in the name of some contract row.
-ROWS: dict[str, str] = {
-    "combine": "zero_rows zero_rows_out other_arch hc_count_3 hs_untileable eps_zero residual_dtype residual_rank "
-    "residual_unaligned residual_row_stride too_many_rows block_output_dtype block_output_rows block_output_width "
-    "injection_dtype injection_shape injection_inner norm_weight_dtype norm_weight_shape device_block_output "
-    "device_injection stream_device out_shape out_dtype out_strided out_device out_is_residual out_overlaps_input",
-}
-#: How many contract rows an entry point must have at least.
-ROW_COUNTS = {"combine": 28, "combine_and_mix": 51, "mix": 42, "k1": 57, "k2": 40}
 
 
 def _operation() -> Operation:
@@ -160,13 +154,37 @@ def contract_rows(arch: str) -> list[str]:
     wrong = []
     for entry in _operation().entry_points:
         present = {row.name: row for row in entry.contract}
-        missing = [name for name in ROWS.get(entry.name, "").split() if name not in present]
+        missing = [name for name in ROWS[entry.name].split() if name not in present]
         wrong += [f"{entry.name}: no contract row {name}" for name in missing]
-        if len(present) < ROW_COUNTS[entry.name]:
-            wrong.append(f"{entry.name}: {len(present)} contract rows, must be {ROW_COUNTS[entry.name]} at least")
         wrong += [
             f"{entry.name}: contract row {row.name} asks for no word in the message"
             for row in entry.contract
             if row.error is not None and not row.mentions
         ]
+    return wrong
+
+
+#: Entry point to the paths that cases of its default cover are built for: a case fails that takes another.
+PATHS = {
+    "combine": "combine",
+    "combine_and_mix": "skinny fused split_k decoupled k2",
+    "mix": "skinny fused split_k decoupled k2",
+    "k1": "skinny fused split_k decoupled",
+    "k2": "k2",
+}
+#: Of the launching cases, at least so many must be built for each of these paths.
+LEAST_BUILT_FOR = 5
+
+
+def paths(arch: str) -> list[str]:
+    """Paths that too few cases are built for, and cases that launch and are built for none."""
+    wrong = []
+    for name, due in PATHS.items():
+        entry = _operation().entry_point(name)
+        built = {case.name: entry.paths(case.params) for case in entry.grid.pairwise(0) if entry.launches(case.params)}
+        wrong += [f"{name}: {case} is built for no path" for case, taken in built.items() if not taken]
+        for path in due.split():
+            count = sum(path in taken for taken in built.values())
+            if count < LEAST_BUILT_FOR:
+                wrong.append(f"{name}: {count} cases are built for {path}, must be {LEAST_BUILT_FOR}")
     return wrong

@@ -1,12 +1,15 @@
-"""What the correctness stage must call a failure, whatever else is right."""
+"""What the stages must call a failure, whatever else is right."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from validation.cases import comparison, fragment, stage_status
+from validation.operation import ContractCall, ContractRow, load_operation
+from validation.ops import cost_cases
+from validation.ops.axes import PRODUCTION
 from validation.report.verdict import decide
-from validation.stages.contract import image
+from validation.stages.contract import checks_of, image
 from validation.stages.correctness import judge
 
 _LAUNCH = {"kernel": "k", "workgroups_run": 1}
@@ -33,7 +36,39 @@ def judge_fails(arch: str) -> list[str]:
         "nothing compared": (judge(_evidence(comparisons=[]), [], True), "error"),
     }
     wrong += [f"{name} is {got[0]}, must be {want}" for name, (got, want) in due.items() if got[0] != want]
-    wrong += _verdicts()
+    return [*wrong, *_refusals(), *_limits(arch), *_verdicts()]
+
+
+def _refusals() -> list[str]:
+    """A contract row wants its own error, in the words that it names; anything else is no refusal."""
+    row = ContractRow("r", "a bad argument", "ValueError", ("residual", "bfloat16"))
+    call = ContractCall(lambda: None, ())
+    due = {
+        "the refusal that is due": (ValueError("residual must be bfloat16"), True),
+        "another error": (RuntimeError("residual must be bfloat16"), False),
+        "a refusal that leaves out what is accepted": (ValueError("residual is wrong"), False),
+        "no refusal": (None, False),
+    }
+    wrong = []
+    for name, (raised, want) in due.items():
+        if all(check["passed"] for check in checks_of(row, raised, call, None)) != want:
+            wrong.append(f"{name} is {'refused' if want else 'accepted'} by the contract stage")
+    return wrong
+
+
+def _limits(arch: str) -> list[str]:
+    """Nothing spills or flushes a cache, and the traffic limits are those of the op's specification."""
+    operation = load_operation("hcgr")
+    wrong = [
+        f"{entry.name}: {name} may be {entry.limits.get(name, 'anything')}, must be 0"
+        for entry in operation.entry_points
+        for name in ("vgpr_spills", "sgpr_spills", "scratch_bytes", "cache_flushes")
+        if entry.limits.get(name) != 0
+    ]
+    for m, most in ((512, 1.35), (2047, 1.35), (2048, 1.20), (65536, 1.20)):
+        given = cost_cases.limit(m, PRODUCTION, True)
+        if given != most:
+            wrong.append(f"traffic of {m} rows may be {given} times compulsory, must be {most}")
     return wrong
 
 

@@ -27,10 +27,10 @@ SECTIONS: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 def plans(arch: str) -> list[str]:
-    """What is wrong with the plans of a sweep over tokens, shapes, folds and CU counts."""
+    """What is wrong with the figures that plans rely on, and with plans of a sweep over tokens, shapes and CUs."""
     from hcgr.plan import choose
 
-    wrong = []
+    wrong = _figures(arch)
     for hc, hs, n_pad, live in SHAPES:
         for tokens in TOKENS:
             for folded in (True, False):
@@ -43,6 +43,25 @@ def plans(arch: str) -> list[str]:
             second = choose.k2(tokens, hc, hs, rank, arch, LIMITS[arch][3], n_pad, False, False)
             wrong += [f"K2 of {tokens} rows, HC={hc} HS={hs}: {problem}" for problem in _problems(second, tokens, arch)]
     return wrong
+
+
+def _figures(arch: str) -> list[str]:
+    from hcgr import arch as arch_table
+
+    entry = arch_table.get(arch)
+    lds, vmcnt, widths, cus = LIMITS[arch]
+    wrong = [
+        f"{arch}: {name} is {given}, must be {due}"
+        for name, given, due in (
+            ("lds_bytes", entry.lds_bytes, lds),
+            ("max_vmcnt", entry.max_vmcnt, vmcnt),
+            ("cus", entry.cus, cus),
+        )
+        if given != due
+    ]
+    # CDNA4 moves 12 bytes too, which no kernel asks for
+    extra = set(entry.lds_dma_bytes) - {*widths, 12}
+    return [*wrong, *(f"{arch}: {width} bytes a lane to LDS, {arch} moves {widths}" for width in sorted(extra))]
 
 
 def _problems(plan: Any, tokens: int, arch: str) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from oracle import bounds, check_k1, check_k2, reference
+from oracle import bounds, check_k1, check_k2, compare_exact, reference
 from oracle.checks import check_combine, check_packed, check_rrms
 from oracle.compare import Comparison
 
@@ -116,7 +116,27 @@ def planted_faults(arch: str) -> list[str]:
             wrong.append(f"{name}: the reference's own output is refused: {result}")
         wrong += [f"{name}: {fault} passes" for fault, bad in _faults(good) if check(bad).passed]
     wrong += [f"packed: {fault} passes" for fault, bad in _down_faults(call) if call.down(bad).passed]
-    wrong += _special_faults(call)
+    wrong += ["r2: a truncating store passes"] if call.combine(_truncated(call)).passed else []
+    return [*wrong, *_special_faults(call), *_exact_faults(call)]
+
+
+def _truncated(call: _Call) -> Tensor:
+    """R2 in float64, its float32 words cut off behind the bits of a bf16: up to one unit, where half of one may be."""
+    iw = 2 * torch.sigmoid(call.injection.to(F64) / HC)
+    r2 = call.residual.to(F64).reshape(M, HC, HS) + call.y.to(F64).unsqueeze(1) * iw.unsqueeze(2)
+    words = r2.reshape(M, K).to(torch.float32).view(torch.int32)
+    return (words & ~0xFFFF).view(torch.float32).to(BF16)
+
+
+def _exact_faults(call: _Call) -> list[str]:
+    """The exact tier takes nothing but the very bits that are due."""
+    wrong = [] if compare_exact("r2", call.r2, call.r2.clone()).passed else ["r2: equal bits are refused"]
+    for name, good in (("r2", call.r2), ("rrms", call.rrms)):
+        bits = good.view(torch.int16 if good.dtype is BF16 else torch.int32)
+        bad = bits.clone()
+        bad[0, 0] += 1
+        if compare_exact(name, bad.view(good.dtype), good).passed:
+            wrong.append(f"{name}: one bit off passes as exact")
     return wrong
 
 
@@ -137,7 +157,7 @@ def _faults(good: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield "one element off by two units in the last place", changed(row, column, largest * (1 + 2 * step))
     if good.dtype is BF16:
         bits = good.view(torch.int16)
-        yield "a truncating store", (bits - (bits % 3 == 0).to(torch.int16)).view(BF16)
+        yield "every third element a unit in the last place short", (bits - (bits % 3 == 0).to(torch.int16)).view(BF16)
 
 
 def _down_faults(call: _Call) -> Iterator[tuple[str, Tensor]]:

@@ -10,8 +10,8 @@ from validation.emulator.streams import Stream
 from validation.ops.protocol.host import Call, Shape, exact_case, hosting, run_plan
 from validation.protocol import Trial
 
-#: The one live column tile is cut, and a dead one follows.
-SHAPE = Shape(hc=2, n_pad=32, live=10)
+#: Three live column tiles for two waves, the last one cut, and a dead one behind them.
+SHAPE = Shape(hc=2, n_pad=64, live=34)
 TOKENS = 16
 #: So many parts of K that each is one turn of the loops: nothing is prefetched then, and waits count accordingly.
 ONE_TURN = SHAPE.hc * SHAPE.hs // PAIR

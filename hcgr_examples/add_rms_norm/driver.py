@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import torch
 
-from examples.add_rms_norm.kernel import ROWS, add_rms_norm
-from examples.add_rms_norm.operation import GRID
+from hcgr_examples.add_rms_norm.kernel import ROWS, add_rms_norm
+from hcgr_examples.add_rms_norm.operation import GRID
 from oracle import bounds, inputs
 from oracle.rounding import SUBNORMAL32, U32
 from validation import kit

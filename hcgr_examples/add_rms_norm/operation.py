@@ -43,8 +43,8 @@ ENTRY = EntryPoint(
     name="add_rms_norm",
     function="add_rms_norm",
     grid=GRID,
-    driver="examples.add_rms_norm.driver:Driver",
+    driver="hcgr_examples.add_rms_norm.driver:Driver",
     contract=CONTRACT,
     variant=lambda params: f"n{params['columns']}",
 )
-OPERATION = Operation("add_rms_norm", "Fused add and RMSNorm", ("examples",), (ENTRY,))
+OPERATION = Operation("add_rms_norm", "Fused add and RMSNorm", ("hcgr_examples",), (ENTRY,))
