@@ -318,5 +318,6 @@ def test_every_scalar_mnemonic_is_covered() -> None:
     listed |= {f"s_bitcmp{v}_b{b}" for v in (0, 1) for b in (32, 64)} | {
         f"s_bitset{v}_b{b}" for v in (0, 1) for b in (32, 64)
     }
+    listed |= {"s_set_gpr_idx_on", "s_set_gpr_idx_idx"}  # test_gpr_index.py
     listed |= {"s_movk_i32", "s_cmovk_i32", "s_cmov_b32", "s_cmov_b64", "s_addk_i32", "s_mulk_i32"}
     assert {m for (_, m), e in TABLE.items() if e.form == "salu"} == listed

@@ -21,5 +21,6 @@ PROGRAMS: tuple[str, ...] = (
     "buffer_clamp",
     "async_copy",
     "block_collectives",
+    "register_array",
 )
 """Module names, in the order in which the worker runs them."""

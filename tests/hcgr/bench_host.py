@@ -65,7 +65,7 @@ def calls() -> dict[str, Callable[[], Any]]:
         "empty operator": lambda: nothing(one),
         "combine": lambda: hcgr.flydsl_gr_two_stage_combine(*pending, norm, HC),
         "mix": lambda: hcgr.flydsl_gr_two_stage_mix(residual, *weights, **folded),
-        "combine_and_mix": lambda: hcgr.flydsl_gr_two_stage_combine_and_mix(*pending, *weights, **folded),,
+        "combine_and_mix": lambda: hcgr.flydsl_gr_two_stage_combine_and_mix(*pending, *weights, **folded),
     }
 
 

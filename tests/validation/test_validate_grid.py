@@ -39,6 +39,21 @@ def test_a_seed_gives_one_cover_and_seeds_differ() -> None:
     assert {c.name for c in first} != {c.name for c in other}
 
 
+def test_values_apart_are_in_anchors_alone_and_change_no_other_case() -> None:
+    axes = axis("a", 4), axis("b", 3), axis("c", 3)
+    far = AxisValue("far", 99, "beyond 2^31", "too large to pair")
+    plain = Grid(axes, anchors=(Anchor({"a": "a1"}, "first"),))
+    apart = Anchor({"a": "far", "c": "c2"}, "far")
+    grid = Grid((Axis("a", axes[0].values, apart=(far,)), *axes[1:]), anchors=(apart, *plain.anchors))
+    for seed in range(5):
+        *before, last = grid.pairwise(seed)
+        assert before == plain.pairwise(seed)
+        assert (last.name, last.params["a"]) == ("far.b0.c2", 99)
+        assert grid.uncovered(before) == []
+    assert [c.name for c in grid.full()] == [*(c.name for c in plain.full()), "far.b0.c2"]
+    assert grid.decode("far.b1.c0").params["a"] == 99
+
+
 def test_a_name_rebuilds_its_case_without_the_cover() -> None:
     for case in COMBINE_GRID.pairwise(7):
         assert COMBINE_GRID.decode(case.name).params == case.params

@@ -170,6 +170,10 @@ K1_GRID = Grid(
             )
             for m, fold, path in (("m3", "folded", "skinny"), ("m17", "folded", "fused"), ("m17", "unfolded", "norm"))
         ),
+        Anchor(
+            {"m": "m17", "shape": "hc2", "request": "split1d2", "gemm_pad": "pad16", "row_padding": "rowsfar"},
+            "the same on the decoupled path, with a row tail and a dead column tile at once",
+        ),
     ),
 )
 

@@ -14,6 +14,7 @@ from ..machine.lane_routing import DPP_MODIFIERS
 from ..machine.sub_dword import SDWA_MODIFIERS
 from ..machine.transfer import SCALAR_KEYS, entry_format, scalar_key
 from ..machine.types import IMPLICIT, TYPES
+from ..program.gpr_index import DESTINATION, SOURCE
 from ..program.operands import EXEC, M0, SGPR_FILE_SIZE, VCC, Operand
 from ..program.program import Instruction
 
@@ -52,7 +53,8 @@ class Effect:
 
     address, data: the part of ``reads`` that a memory instruction forms its address from, and that it stores.
     total: every active lane of each register in ``writes`` is written as a whole. everywhere: lanes outside of EXEC are
-    read too. all_lanes: they are written too. vague: only one of ``writes`` is written.
+    read too. all_lanes: they are written too. vague: register numbers are found at
+    run time: one of ``writes`` is written, and of the vector registers in ``reads`` one is read.
     """
 
     reads: Keys
@@ -72,6 +74,10 @@ class Effect:
 def effect_of(inst: Instruction, entry: Entry, agpr_base: int) -> Effect:
     """The effect of one instruction."""
     sets = [operand_keys(o, agpr_base) for o in inst.operands]
+    if mode := inst.modifiers.get("gpr_idx", 0):
+        # which register M0 leads to is not known: any from the named one on
+        indexed = (mode & DESTINATION, mode & SOURCE and inst.operands[1].kind == "v")
+        sets = [tuple(range(keys[0], agpr_base)) if open_ else keys for keys, open_ in zip(sets, indexed, strict=True)]
     return _RULES[entry.form](inst, entry, sets)
 
 
@@ -146,6 +152,10 @@ def _move_relative(inst: Instruction, entry: Entry, sets: list[Keys]) -> Effect:
     if entry.options["indexed"] == "source":
         return Effect(_joined([sets[1], M0_KEYS]), sets[0])
     return Effect(_joined([sets[1], M0_KEYS]), tuple(range(scalar_key(0), scalar_key(102))), vague=True)
+
+
+def _indexed_move(inst: Instruction, entry: Entry, sets: list[Keys]) -> Effect:
+    return Effect(_joined([sets[1], M0_KEYS]), sets[0], len(sets[0]) == 1, vague=True)
 
 
 def _reads_all(inst: Instruction, entry: Entry, sets: list[Keys]) -> Effect:
@@ -233,6 +243,7 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("mfma", "mfma_f8f6f4", "smfmac"), _matrix),
     **dict.fromkeys(("getreg", "getpc", "clock"), _one_result),
     "movrel": _move_relative,
+    "indexed_move": _indexed_move,
     "mode": _reads_all,
     "smem": _scalar_memory,
     **dict.fromkeys(("global", "flat", "scratch"), _flat),

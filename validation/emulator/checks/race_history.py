@@ -127,6 +127,12 @@ class RaceHistory:
         group = tuple(int(x) for x in owner.ident.workgroup[row])
         return f"wave {int(owner.ident.wave[row])} of workgroup {group} of {owner.name}"
 
+    def workgroup(self, access: int) -> int | None:
+        """Number in the grid of the workgroup of an access; None for a host operation."""
+        wave = int(self.wave[access])
+        owner = self.owner(wave)
+        return None if owner.ident is None else int(owner.ident.linear[wave - owner.first])
+
     # -- shadows -------------------------------------------------------------------------------------------------------
     def region(self, number: int) -> Shadow:
         shadow = self.regions.get(number)

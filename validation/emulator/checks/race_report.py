@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import Access, Kind, Space
+from ..memory.weak import crosses_line
 from .race_history import Order, RaceHistory
 from .race_order import knows, reach
 from .race_shadow import Suspects, Touch
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 UNORDERED = "nothing orders them"
 BARRIER = "no barrier orders them"
 LDS_WAIT = "a barrier lies between, but the earlier one was not waited for"
+SCALAR_WAIT = "no barrier orders them, or the store was not waited for with vmcnt before it"
 VM_WAIT = "a release lies between, but the earlier one was not waited for with vmcnt"
 NOT_WRITTEN_BACK = "it was neither written through (sc1) nor written back (buffer_wbl2 sc1) before the release"
 NOT_INVALIDATED = "no buffer_inv sc1 follows the acquire, and the load has no sc1"
+NARROW_SCOPE = "both are meant as atomic, but between workgroups each of them needs sc1"
 SCALAR_CACHE = "the scalar cache is not coherent with stores of the same launch"
 
 
@@ -38,21 +41,25 @@ class Verdicts:
     ) -> None:
         """``s``: pairs of different waves; ``what``: was the earlier one a read or a write?"""
         traits = self.history.traits[s.earlier]
-        keep = ~self._harmless(traits, bits, what)
-        keep &= ~self._same_group_ordered(state, access, traits, s)
+        same, row = self._same_group(state, s)
+        keep = ~self._harmless(traits, bits, what, same)
+        keep &= ~self._same_group_ordered(state, access, bits, traits, s, same, row)
         if keep.any():
             self._exactly(port, w, access, state, bits, what, s.where(keep), t)
 
     @staticmethod
-    def _harmless(traits: NDArray[np.uint16], bits: int, what: str) -> Any:
-        """Pairs that are no data race by what they are: atomics, and flags that one side polls."""
+    def _harmless(traits: NDArray[np.uint16], bits: int, what: str, same: Any) -> Any:
+        """Pairs that are no data race by what they are: atomics, and flags that one side polls. They meet in the same
+        workgroup (``same``), or where both go past the caches."""
+        meet = same | ((traits & THROUGH != 0) if bits & THROUGH else False)
+        polled = (traits & FLAG != 0) if bits & POLL else np.zeros(len(traits), bool)
         if bits & ATOMIC:
             # a relaxed load keeps its traits in the shadow, also when it is the reader
-            return (traits & ATOMIC != 0) | ((traits & (POLL | RELAXED) != 0) if what == "read" else False)
+            return meet & ((traits & ATOMIC != 0) | ((traits & (POLL | RELAXED) != 0) if what == "read" else polled))
         if not bits & WRITE and bits & (POLL | RELAXED):
-            return (traits & ATOMIC != 0) | ((traits & FLAG != 0) if bits & POLL else False)
-        if bits & WRITE and bits & FLAG and what == "read":
-            return traits & POLL != 0
+            return meet & ((traits & ATOMIC != 0) | polled)
+        if bits & WRITE and bits & FLAG:
+            return meet & (traits & POLL != 0)
         return np.zeros(len(traits), bool)
 
     def _same_group(self, state: ChunkState, s: Suspects) -> tuple[Any, Any]:
@@ -62,11 +69,16 @@ class Verdicts:
         row = np.where(inside, row, 0)
         return inside & (row // state.order.per == s.rows // state.order.per), row
 
-    def _same_group_ordered(self, state: ChunkState, access: Access, traits: Any, s: Suspects) -> Any:
-        same, row = self._same_group(state, s)
+    @staticmethod
+    def _same_group_ordered(
+        state: ChunkState, access: Access, bits: int, traits: Any, s: Suspects, same: Any, row: Any
+    ) -> Any:
         covers = state.order.covers
         if access.space is Space.LDS:
             limit = np.where(traits & DMA != 0, covers.done[row], covers.lds[row])
+        elif bits & SCALAR:
+            # another way to memory than that of the vector memory operations, which keep their order among themselves
+            limit = np.where(traits & SCALAR != 0, covers.scalar[row], covers.done[row])
         else:
             limit = np.where(traits & SCALAR != 0, covers.scalar[row], covers.issued[row])
         return same & (s.earlier <= limit)
@@ -98,9 +110,14 @@ class Verdicts:
                 return None
             return LDS_WAIT if same and earlier <= order.covers.issued[wave - state.base] else BARRIER
         if same:
+            if bits & SCALAR:
+                waited = earlier <= max(known.done, int(order.covers.done[wave - state.base]))
+                return None if waited else SCALAR_WAIT
             return None if earlier <= known.issued else BARRIER
         if traits & (ATOMIC | FLAG) and knows(history, int(order.know[row]), earlier):
             return None
+        if _meant_atomic(traits, bits) and not traits & bits & THROUGH:
+            return NARROW_SCOPE
         if earlier > known.done:
             return VM_WAIT if earlier <= known.issued else UNORDERED
         if what == "read":
@@ -133,7 +150,9 @@ class Verdicts:
         message = f"{access.space.value} {kind} races with the {what} by {self.history.who(earlier)}{where}: {reason}"
         name, index = self._element(port, w, access, s)
         together = earlier >= int(t.ids.min())
-        benign = access.kind is Kind.STORE and self._same_value(port, w, access, s, together)
+        benign = access.kind is Kind.STORE and self._same_value(
+            port, w, access, s, together, self.history.workgroup(earlier)
+        )
         port.log.add_at(
             "benign" if benign else "racecheck", message, w, access.inst, int(s.rows[0]), int(s.lanes[0]), len(s.word),
             name, index, note=benign,
@@ -148,9 +167,12 @@ class Verdicts:
         return (None, None) if holder is None else (holder.name or None, holder.index_of(address))
 
     @staticmethod
-    def _same_value(port: MemoryPort, w: Waves, access: Access, s: Suspects, together: bool) -> bool:
-        """Do all lanes of the pair write what the memory holds, or (``together``) what the other lanes that write there
-        in the same instruction write? Lanes that overlap only partly count as different."""
+    def _same_value(
+        port: MemoryPort, w: Waves, access: Access, s: Suspects, together: bool, workgroup: int | None
+    ) -> bool:
+        """Do all lanes of the pair write what memory holds, as the earlier ``workgroup`` sees it, or (``together``)
+        what the other lanes that write there in the same instruction write? Lanes that overlap only partly count as
+        different."""
         assert access.data is not None
         offset, _, _ = port.spaces[access.space].resolve(port, w, access)
         shape = access.mask.shape
@@ -158,13 +180,26 @@ class Verdicts:
         mask = np.uint32((1 << (8 * access.nbytes)) - 1) if access.nbytes < 4 else np.uint32(0xFFFFFFFF)
         words = [np.broadcast_to(word, shape) & mask for word in access.data]
         if not together:
-            held = port.spaces[access.space].views.read(offset, access.nbytes)
-            return all((h[rows, s.lanes] == word[rows, s.lanes]).all() for h, word in zip(held, words, strict=True))
+            memory = port.spaces[access.space]
+            place = offset[rows, s.lanes]
+            if workgroup is None or memory.caches is None:
+                held = memory.views.read(place, access.nbytes)
+            elif crosses_line(place + memory.base, access.nbytes):
+                return False
+            else:
+                held = memory.caches.seen_by(memory, workgroup, place + memory.base, access.nbytes)
+            return all((h == word[rows, s.lanes]).all() for h, word in zip(held, words, strict=True))
         for place in np.unique(offset[rows, s.lanes]):
             here = (offset < place + access.nbytes) & (offset + access.nbytes > place) & access.mask
             if (offset[here] != place).any() or any((word[here] != word[here][0]).any() for word in words):
                 return False
         return True
+
+
+def _meant_atomic(traits: int, bits: int) -> bool:
+    """Is one of the two accesses an atomic or a flag store, and the other an atomic or a polling load?"""
+    published, polling = ATOMIC | FLAG, ATOMIC | POLL
+    return bool((traits & published and bits & polling) or (bits & published and traits & polling))
 
 
 def _step_row(w: Waves, row: int) -> int:

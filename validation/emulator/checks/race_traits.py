@@ -18,7 +18,7 @@ THROUGH = 4
 DMA = 8
 #: through the scalar cache
 SCALAR = 16
-#: a load that waits for another wave's store
+#: a load, or an attempt to take a lock, that waits for another wave's store
 POLL = 32
 #: a store that may be one
 FLAG = 64
@@ -58,7 +58,7 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
     size = _SIZES.get(inst.mnemonic.rpartition("_")[2], FLAG_BYTES + 1)
     bits = 0
     if kind == "atomic" or form == "ds_count" or (form == "ds_two" and kind == "atomic"):
-        bits |= ATOMIC | THROUGH | WRITE
+        bits |= ATOMIC | THROUGH | WRITE | (POLL if acquires else 0)
         if "_f32" in inst.mnemonic or "_f64" in inst.mnemonic or "_f16" in inst.mnemonic or "_bf16" in inst.mnemonic:
             bits |= DATA_ATOMIC
     elif kind == "store":

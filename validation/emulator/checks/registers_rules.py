@@ -24,7 +24,7 @@ from ..machine.transfer import SCALAR_KEYS
 from ..machine.types import IMPLICIT, TYPES
 from ..machine.waves import FloatMode, Waves
 from ..program.operands import EXEC, Operand
-from .effects import EXEC_KEYS, SCC_KEY, operand_keys
+from .effects import EXEC_KEYS, M0_KEYS, SCC_KEY, operand_keys
 from .registers import RegisterState, Rule, Watch, matter
 from .registers_fillings import cause_of, fillings, row_of
 from .registers_memory import MEMORY_RULES
@@ -269,6 +269,13 @@ def branched(state: RegisterState, watch: Watch, run: Run) -> Any:
     return decides("decides a branch")(state, watch, run)
 
 
+def indexed(state: RegisterState, watch: Watch, run: Run) -> Any:
+    """A move under VGPR indexing mode: M0[7:0] must be defined, the rest of M0 has no part in it."""
+    if M0_KEYS[0] in state.dirty and (state.bits(M0_KEYS[0]) & U32(0xFF)).any():
+        matter(state, watch, M0_KEYS, "decides which register is moved")
+    return state.step(watch, run, moved)
+
+
 _STRUCTURAL = frozenset(
     f"v_{name}" for name in (
         "mov_b32", "mov_b64", "accvgpr_read_b32", "accvgpr_write_b32", "accvgpr_mov_b32", "cndmask_b32", "and_b32",
@@ -281,6 +288,7 @@ _STRUCTURAL = frozenset(
 _SCALAR_STRUCTURAL = (
     "s_mov", "s_not", "s_brev", "s_cselect", "s_cmov", "s_lshl_", "s_lshr_", "s_ashr", "s_and", "s_or", "s_xor",
     "s_nand", "s_nor", "s_xnor", "s_bfe", "s_pack", "s_sext", "s_bitset", "s_wqm", "s_quadmask", "s_bitreplicate",
+    "s_set_gpr_idx",
 )  # fmt: skip
 #: Integer operations in which a bit of the result depends on no higher bit of a source.
 _CARRYING = (
@@ -296,6 +304,7 @@ _BY_FORM: dict[str, Rule] = {
     **dict.fromkeys(("salu", "valu", "dot", "dot_accumulate", "byte_convert", "packed16", "packed32"), computed),
     **dict.fromkeys(("mfma", "mfma_f8f6f4", "smfmac"), multiplied),
     "branch": branched,
+    "indexed_move": indexed,
     "jump": decides("decides where control goes"),
     "mode": decides("goes into a hardware register"),
     **MEMORY_RULES,

@@ -1,7 +1,9 @@
 """Loads that wait for another wave's store: what racecheck takes for an acquire. Found in the text, not at run time.
 
 A relaxed or acquire load of C++ is an ordinary load with scope bits here (AMDGPUUsage, "Memory Model GFX942"), so what
-tells a flag from data is its use: a load in a polling loop, or one that a wait and a cache invalidation follow.
+tells a flag from data is its use: a load in a polling loop, one that a wait and a cache invalidation follow, or (not in
+LDS, where this is how data is broadcast) one whose value decides where the program goes on. So is an atomic that tries
+for a lock in a loop.
 """
 
 from __future__ import annotations
@@ -14,12 +16,18 @@ from ..program import Program
 from ..program.lexer import parse_waitcnt
 from ..program.operands import Operand
 from ..program.program import Instruction
+from .effects import SCC_KEY, effect_of
 
 #: Instructions of a loop that can still be one that only polls, and between a load and its invalidation.
 LOOP_LENGTH, ACQUIRE_LENGTH = 64, 8
 #: A flag has at most this many bytes.
 FLAG_BYTES = 8
 _BYTES = {"dword": 4, "dwordx2": 8, "b32": 4, "b64": 8, "ubyte": 1, "ushort": 2}
+#: Atomics that take a lock.
+_ATTEMPTS = ("cmpswap", "cmpst", "swap", "wrxchg")
+_ENDS = frozenset(["s_branch", "s_endpgm", "s_setpc_b64", "s_swappc_b64"])
+#: More registers than there are: AGPRs are told from VGPRs, whatever the kernel has.
+_AGPR_BASE = 512
 _MEMORY = frozenset(["global", "flat", "mubuf", "ds", "ds_two", "ds_lane", "ds_count", "smem", "scratch"])
 
 
@@ -48,12 +56,21 @@ def _is_flag_load(inst: Instruction, entry: Entry | None) -> bool:
     return entry.form == "ds" or "sc1" in inst.modifiers or "sc0" in inst.modifiers
 
 
+def _is_attempt(inst: Instruction, entry: Entry | None) -> bool:
+    """An atomic that can take a lock, and tells whether it did."""
+    if entry is None or entry.options.get("kind") != "atomic" or not any(word in inst.mnemonic for word in _ATTEMPTS):
+        return False
+    return "_rtn" in inst.mnemonic if entry.form == "ds" else "sc0" in inst.modifiers
+
+
 def _find(program: Program) -> Iterator[int]:
     loops = [(target, i.index) for i in program.instructions if (target := _target(program, i)) is not None]
     for inst in program.instructions:
-        if not _is_flag_load(inst, _entry(program, inst)):
+        entry = _entry(program, inst)
+        load = _is_flag_load(inst, entry)
+        if not load and not _is_attempt(inst, entry):
             continue
-        if _invalidates_after(program, inst) or any(
+        if (load and (_invalidates_after(program, inst) or _decides(program, inst))) or any(
             first <= inst.index <= last and _only_polls(program, first, last, inst) for first, last in loops
         ):
             yield inst.index
@@ -81,14 +98,43 @@ def _invalidates_after(program: Program, load: Instruction) -> bool:
     return False
 
 
+def _decides(program: Program, load: Instruction) -> bool:
+    """Does a branch or EXEC depend on the loaded value, in the text straight behind the load?"""
+    entry = _entry(program, load)
+    if entry is None or entry.form == "ds":
+        return False
+    carried = set(effect_of(load, entry, _AGPR_BASE).writes)
+    for inst in program.instructions[load.index + 1 : load.index + 1 + LOOP_LENGTH]:
+        entry = _entry(program, inst)
+        if entry is None or inst.mnemonic in _ENDS or not carried:
+            return False
+        effect = effect_of(inst, entry, _AGPR_BASE)
+        uses = bool(carried.intersection(effect.reads))
+        if uses and (entry.form == "branch" or effect.writes_exec):
+            return True
+        if uses and entry.form not in _MEMORY:
+            # a carry is no decision
+            carried.update(k for k in effect.writes if k != SCC_KEY or inst.mnemonic.startswith(("s_cmp", "s_bitcmp")))
+        elif effect.total:
+            carried.difference_update(effect.writes)
+    return False
+
+
 def _only_polls(program: Program, first: int, last: int, load: Instruction) -> bool:
-    """Does nothing in the loop write memory or the address of the load?"""
+    """Does nothing in the loop write global memory (or LDS, where the load is one of LDS) or the address of the load?
+
+    LDS may carry the flag from the wave that polls to the others.
+    """
+    local = load.mnemonic.startswith("ds_")
     address = [o for o in load.operands[1:] if o.kind in ("v", "s", "a")]
     for inst in program.instructions[first : last + 1]:
         entry = _entry(program, inst)
-        if entry is None or (entry.form in _MEMORY and not _is_flag_load(inst, entry)):
+        if entry is None:
             return False
-        writes = inst.operands[:1] if entry.dst or entry.options.get("kind") == "load" else ()
+        polls = _is_flag_load(inst, entry) or _is_attempt(inst, entry)
+        if entry.form in _MEMORY and not polls and (local or not entry.form.startswith("ds")):
+            return False
+        writes = inst.operands[:1] if entry.dst or entry.options.get("kind") in ("load", "atomic") else ()
         if any(_overlap(target, o) for target in writes for o in address):
             return False
     return True

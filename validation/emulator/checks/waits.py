@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..machine.transfer import Request
 from ..memory.access import Access, Kind, Space
 from ..program.program import Instruction, Program
-from .effects import effect_of, key_name, operand_keys
+from .effects import M0_KEYS, effect_of, key_name, operand_keys
 
 if TYPE_CHECKING:
     from ..machine.bind import Step
@@ -32,8 +32,11 @@ class Touch:
     @classmethod
     def of(cls, step: Step, ctx: BindContext, traits: Traits | None) -> Touch:
         effect = effect_of(step.inst, step.entry, ctx.agpr_base)
-        writes = operand_keys(step.inst.operands[0], ctx.agpr_base) if effect.vague else effect.writes
-        return cls(step.inst, frozenset(effect.reads), frozenset((*effect.reads, *writes)), ctx.agpr_base, traits)
+        reads, writes = effect.reads, effect.writes
+        if effect.vague:  # of registers that are found at run time, those that the text names
+            target, source = (operand_keys(o, ctx.agpr_base) for o in step.inst.operands)
+            reads, writes = (*source, *M0_KEYS), target
+        return cls(step.inst, frozenset(reads), frozenset((*reads, *writes)), ctx.agpr_base, traits)
 
 
 class WaitCheck:

@@ -14,6 +14,14 @@ def _always(*_: Any) -> Any:
     return np.True_
 
 
+_WHICH, _12 = np.uint32(0xF000), np.uint32(12)
+
+
+def _index(index: Any, m0: Any) -> Any:
+    """M0 with another index."""
+    return m0 & np.uint32(0xFFFFFF00) | index & np.uint32(0xFF)
+
+
 _BRANCHES = (
     ("s_branch", "", _always),
     ("s_cbranch_scc0", "scc", lambda scc: ~scc),
@@ -55,3 +63,10 @@ define("s_memrealtime", "clock", "u64", "", _always)
 for _bits in ("b32", "b64"):
     define(f"s_movrels_{_bits}", "movrel", _bits, _bits, _always, indexed="source")
     define(f"s_movreld_{_bits}", "movrel", _bits, _bits, _always, indexed="destination")
+#: M0[7:0] is the index, M0[15:12] what it is added to; MODE's enable bit is no state here: ``program/gpr_index.py``.
+define(
+    "s_set_gpr_idx_on", "salu", "m0", "u32 u32 m0", lambda index, which, m0: _index(index, m0) & ~_WHICH | which << _12
+)
+define("s_set_gpr_idx_idx", "salu", "m0", "u32 m0", lambda index, m0: _index(index, m0))
+define("s_set_gpr_idx_off", "nop", "", "", _always)
+define("v_mov_b32_gpr_idx", "indexed_move", "b32", "b32", _always)

@@ -15,6 +15,7 @@ from .bind_dot import bind_dot, bind_dot_accumulate, bind_mix
 from .bind_ds import bind_ds, bind_ds_count, bind_ds_lane, bind_ds_two
 from .bind_ds_lanes import bind_ds_permute, bind_ds_swizzle, bind_ds_transpose
 from .bind_flat import bind_flat
+from .bind_gpr_index import bind_indexed_move
 from .bind_mfma import bind_mfma, bind_mfma_f8f6f4
 from .bind_mubuf import bind_cache, bind_mubuf
 from .bind_packed import bind_packed16, bind_packed32, bind_packed_move
@@ -61,6 +62,7 @@ BINDERS: dict[str, Binder] = {
     "getpc": bind_getpc,
     "clock": bind_clock,
     "movrel": bind_movrel,
+    "indexed_move": bind_indexed_move,
     "trap": bind_trap,
     **dict.fromkeys(CONTROL_FORMS, bind_control),
 }

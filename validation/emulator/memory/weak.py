@@ -102,7 +102,7 @@ class Caches:
         lanes, scope = self._lanes(w, address, mask), self._scope(access)
         if not len(lanes.address):
             return
-        if not _crosses(lanes.address, access.nbytes):
+        if not crosses_line(lanes.address, access.nbytes):
             self._store(memory, lanes, access.nbytes, words, scope)
             return
         for i in range(access.nbytes):
@@ -141,6 +141,12 @@ class Caches:
         elif what is Maintenance.WRITE_BACK and self._bypasses_l2(scope):
             self._write_back(memory, xcd)
 
+    def seen_by(self, memory: GlobalMemory, workgroup: int, address: NDArray[np.int64], nbytes: int) -> Words:
+        """What a workgroup (its number in the grid) has stored, or would load past the caches, at ``address`` [k]; no
+        range may cross a line."""
+        lanes = _Lanes(address, np.zeros_like(address), np.full_like(address, workgroup % self.xcds))
+        return self._past_l2(memory, lanes, nbytes)
+
     def begin(self) -> None:
         """A kernel starts: acquire."""
         self._empty(self.l1, set(self.l1))
@@ -163,6 +169,10 @@ class Caches:
             keys, inverse = unique_keys(lanes.xcd, lanes.address >> SHIFT)
             slots = np.array([self._l2_line(memory, xcd, line) for xcd, line in keys], np.int64)
             return self.pool.read(slots[inverse], lanes.address, nbytes)
+        return self._past_l2(memory, lanes, nbytes)
+
+    def _past_l2(self, memory: GlobalMemory, lanes: _Lanes, nbytes: int) -> Words:
+        """A load that bypasses L2, but for the dirty bytes of its own XCD."""
         words = memory.views.read(lanes.address - memory.base, nbytes)
         held = self._held(lanes)
         if not (held >= 0).any():
@@ -280,7 +290,8 @@ class Caches:
             cache.dirty.clear()
 
 
-def _crosses(address: NDArray[np.int64], nbytes: int) -> bool:
+def crosses_line(address: NDArray[np.int64], nbytes: int) -> bool:
+    """Does any of these ranges reach into a second line?"""
     return bool(((address & (LINE - 1)) + nbytes > LINE).any())
 
 
@@ -288,7 +299,7 @@ def _unbroken(lanes: _Lanes, nbytes: int, load: Callable[[_Lanes, int], Words]) 
     """Load words; byte by byte where a lane's access crosses a line."""
     if not len(lanes.address):
         return [np.zeros(0, np.uint32) for _ in range(max(1, nbytes // 4))]
-    if not _crosses(lanes.address, nbytes):
+    if not crosses_line(lanes.address, nbytes):
         return load(lanes, nbytes)
     octets = [load(lanes.moved(i), 1)[0] << np.uint32(8 * (i % 4)) for i in range(nbytes)]
     return [np.bitwise_or.reduce(octets[i : i + 4]) for i in range(0, nbytes, 4)]

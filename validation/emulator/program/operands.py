@@ -76,12 +76,16 @@ class Operand:
         return f"-{body}" if self.neg else body
 
 
+#: Operands that ``s_set_gpr_idx_on`` indexes, as bits of ``gpr_idx(...)`` (LLVM AMDGPU, SIDefines.h "VGPRIndexMode").
+GPR_INDEX = {"SRC0": 1, "SRC1": 2, "SRC2": 4, "DST": 8}
+
 _SINGLE = re.compile(r"(ttmp|[vsa])(\d+)")
 _RANGE = re.compile(r"(ttmp|[vsa])\[(\d+)(?::(\d+))?\]")
 _LIST = re.compile(r"\[\s*([vsa]\d+(?:\s*,\s*[vsa]\d+)*)\s*\]")
 _INT = re.compile(r"[+-]?(?:0x[0-9a-fA-F]+|0b[01]+|\d+)")
 _FLOAT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
 _CALL = re.compile(r"(hwreg|sendmsg|swizzle|quad_perm)\((.*)\)")
+_GPR_INDEX = re.compile(r"gpr_idx\(\s*((?:(?:SRC[012]|DST)\s*,?\s*)*)\)")
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$@]*(?:\s*[+-]\s*[\w.$@]+)*")
 
 
@@ -132,6 +136,8 @@ def _plain(text: str) -> Operand | None:
         return Operand("float", value=float(text))
     if m := _CALL.fullmatch(text):
         return Operand("call", name=m[1], args=tuple(a.strip() for a in m[2].split(",")))
+    if m := _GPR_INDEX.fullmatch(text):
+        return Operand("int", value=sum(GPR_INDEX[name] for name in set(re.findall(r"\w+", m[1]))))
     return None
 
 

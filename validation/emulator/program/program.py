@@ -12,6 +12,7 @@ from ..errors import AsmError, UnsupportedError
 from .data import DATA_DIRECTIVES, DataSection
 from .descriptor import check_name, check_value, check_whole
 from .expressions import ExpressionError, evaluate
+from .gpr_index import index_moves
 from .lexer import lex, strip_comment
 from .operands import Operand, parse_operand, register_problem
 
@@ -370,7 +371,8 @@ class _Parser:
             raise AsmError("no kernel in the text: it needs an .amdhsa_kernel descriptor or .amdgpu_metadata")
         if not self.arch:
             raise AsmError("no .amdgcn_target directive: cannot tell the architecture")
-        return Program(self.arch, self.instructions, self.labels, kernels, self.data, self.lds_symbols)
+        code = index_moves(self.instructions, frozenset(self.labels.values()))
+        return Program(self.arch, code, self.labels, kernels, self.data, self.lds_symbols)
 
 
 def parse_program(text: str) -> Program:

@@ -9,10 +9,12 @@ from validation.protocol import Setting
 SCENARIOS: dict[str, tuple[int, int]] = {
     "hc_switch": (1, 6),
     "shapes": (2, 6),
+    "wrap": (1, 6),
     "devices": (1, 6),
     "two_streams": (3, 6),
     "graph_replay": (1, 6),
     "cold_capture": (1, 6),
+    "captures": (2, 6),
     "eviction": (2, 6),
     "pinned_bound": (1, 6),
     "publication": (9, 21),

@@ -23,14 +23,17 @@ from validation.ops.protocol.host import Call, Host, Shape, exact_case, hosting,
 from validation.ops.protocol.split_k import ONE_TURN, SHAPE, TOKENS, fused_plan, split_k_plan
 from validation.protocol import Trial
 
+#: A stream of two waves in the norm kernel, whose sums meet in LDS.
+TWO_WAVES = replace(SHAPE, hs=1024)
+
 
 def _decoupled(arch: str) -> Any:
     entry = arch_table.get(arch)
     return K1DecoupledPlan(
-        SHAPE.hc,
-        SHAPE.hs,
-        SHAPE.n_pad,
-        SHAPE.live,
+        TWO_WAVES.hc,
+        TWO_WAVES.hs,
+        TWO_WAVES.n_pad,
+        TWO_WAVES.live,
         stages=3,
         waves=2,
         mfma_k=entry.mfma_k,
@@ -79,9 +82,9 @@ def split_k(trial: Trial) -> None:
 
 
 def decoupled(trial: Trial) -> None:
-    """Norm, then a GEMM whose operands both arrive by loads to LDS, three stages deep."""
+    """Norm of two waves a token, then a GEMM whose operands both arrive by loads to LDS, three stages deep."""
     with hosting(trial) as host:
-        _k1(host, SHAPE, TOKENS, True, _decoupled(host.arch))
+        _k1(host, TWO_WAVES, TOKENS, True, _decoupled(host.arch))
 
 
 def k2(trial: Trial) -> None:
