@@ -264,9 +264,19 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
     arches = _arches(options.arch)
     asked = {"report": options.report} | {name: getattr(options, name) for name in DERIVED}
     paths = {kind: report_paths(path, arches) for kind, path in asked.items() if path is not None}
-    for path in (path for places in paths.values() for path in places.values()):
-        probe(path)
+    _check_paths(paths)
     return _validate(plan, arches, paths)
+
+
+def _check_paths(paths: dict[str, dict[str, Path]]) -> None:
+    """All that is to be written can be, and nothing overwrites anything else."""
+    taken: dict[Path, str] = {}
+    for kind, places in paths.items():
+        for path in places.values():
+            probe(path)
+            other = taken.setdefault(path.resolve(), kind)
+            if other != kind:
+                raise UsageError(f"--{other} and --{kind} both write {str(path)!r}; give each a file of its own")
 
 
 def _arches(asked: list[str] | None) -> list[str]:

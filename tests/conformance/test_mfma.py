@@ -155,3 +155,17 @@ def test_block_broadcast(arch: str) -> None:
     v = dict(enumerate(_place(a, "f16", arch))) | {8 + r: row for r, row in enumerate(_place(b, "f16", arch))}
     state = run("v_mfma_f32_4x4x4_16b_f16 v[16:19], v[0:1], v[8:9], 0 cbsz:4 abid:5", arch=arch, v=v)
     assert (state.v[16:20].view(np.float32) == 20.0).all()
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_sum_of_negative_zeros_does_not_depend_on_other_elements(arch: str, wide: bool) -> None:
+    """The sum begins at +0, whether the exponents of other rows ask for a sum in order or not."""
+    a, b = np.zeros((1, 16, 16)), np.full((1, 16, 16), -0.0)
+    a[0, 0, 1], b[0, 0, 0] = 0.5, -1.0
+    if wide:
+        a[0, 1, :2] = b[0, 1, :2] = 65504, 2.0**-24
+    registers = {base + i: word for base, x in ((10, a), (14, b)) for i, word in enumerate(_place(x, "f16", arch))}
+    c = {20 + i: 0x80000000 for i in range(4)}
+    state = run("v_mfma_f32_16x16x16_f16 v[20:23], v[10:11], v[14:15], v[20:23]", arch=arch, v={**registers, **c})
+    assert state.v[20, 0] == 0

@@ -62,3 +62,8 @@ def test_report_paths(arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_folder_under_a_derived_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out.gfx950.json").mkdir()
     assert "out.gfx950.json' is a directory" in refused(capsys, "all", tmp_path / "out.json")
+
+
+def test_links_that_lead_in_a_circle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out.json").symlink_to("out.json")
+    assert "leads nowhere" in refused(capsys, "gfx942", tmp_path / "out.json")

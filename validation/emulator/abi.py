@@ -49,7 +49,7 @@ def pack_argument(value: Any, arg: KernelArg, position: int = 0) -> bytes:
     if hasattr(value, "data_ptr"):
         if arg.size != 8:
             raise TypeError(f"{what} takes a value of {arg.size} bytes, not a tensor (whose address has 8)")
-        value = value.data_ptr()
+        value = _address(value, what)
     if value is None:
         if arg.size != 8:
             raise TypeError(f"{what} takes a value of {arg.size} bytes; None is a null pointer, which has 8")
@@ -73,6 +73,14 @@ def pack_argument(value: Any, arg: KernelArg, position: int = 0) -> bytes:
     if len(raw) != arg.size:
         raise TypeError(f"{what} takes {arg.size} bytes, got {len(raw)} ({type(value).__name__})")
     return raw
+
+
+def _address(tensor: Any, what: str) -> int:
+    """Where a tensor's first element lies, which must be in the memory of this process."""
+    device, layout = getattr(tensor, "device", "cpu"), str(getattr(tensor, "layout", "torch.strided"))
+    if str(device) != "cpu" or layout != "torch.strided":
+        raise TypeError(f"{what} takes a strided tensor on the CPU, got one on {device} of layout {layout}")
+    return int(tensor.data_ptr())
 
 
 def _integer(value: int, size: int, pointer: bool, what: str) -> bytes:

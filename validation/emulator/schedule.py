@@ -204,7 +204,8 @@ class PartTurns:
         if chunk.idle - self.since > FAIRNESS:
             self.current, self.since = self._longest_waiting(chunk, live), chunk.idle
         elif not mine.any():
-            self.current, self.since = self.first(live), chunk.idle
+            # not a fresh start: the waves of one workgroup may poll in turn, from barrier to barrier
+            self.current = self.first(live)
         else:
             return mine
         return live & (self.parts == self.current)

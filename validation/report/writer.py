@@ -31,7 +31,10 @@ def report_paths(path: Path, arches: Sequence[str]) -> dict[str, Path]:
 def probe(path: Path) -> None:
     """Raise :class:`ReportPathError` unless a report can be written to ``path``; leaves nothing behind."""
     _require_file_name(path)
-    parent = path.resolve().parent
+    try:
+        parent = path.resolve().parent
+    except (OSError, RuntimeError) as error:  # a loop of links: RuntimeError up to Python 3.12
+        raise ReportPathError(f"report path {str(path)!r} leads nowhere: {error}") from error
     if not parent.is_dir():
         raise ReportPathError(f"report path {str(path)!r}: the folder {str(parent)!r} does not exist; create it first")
     try:
@@ -47,7 +50,9 @@ def _require_file_name(path: Path) -> None:
             raise ReportPathError(f"report path {str(path)!r} is a directory; give a file name")
         if path.exists() and not path.is_file():
             raise ReportPathError(f"report path {str(path)!r} is not a regular file; give a file name")
-    except PermissionError as error:
+    except ReportPathError:
+        raise
+    except OSError as error:
         raise ReportPathError(f"report path {str(path)!r} cannot be looked at: {error.strerror or error}") from error
 
 

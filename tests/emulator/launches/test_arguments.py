@@ -56,6 +56,8 @@ REFUSED: list[tuple[Any, KernelArg, type[Exception], str]] = [
     (np.float64(1), POINTER, TypeError, r"\(p\) takes a tensor"),
     (np.int64(1), BY_VALUE, TypeError, r"\(n\) takes 4 bytes, got 8 \(int64\)"),
     (1.0, arg("h", 2, "by_value"), TypeError, r"\(h\): cannot pass float as 2 bytes"),
+    (torch.zeros(4, device="meta"), POINTER, TypeError, r"\(p\) takes a strided tensor on the CPU, got one on meta"),
+    (torch.zeros(4).to_sparse(), POINTER, TypeError, r"got one on cpu of layout torch.sparse_coo"),
     ("1", BY_VALUE, TypeError, r"\(n\): cannot pass str"),
     (None, BY_VALUE, TypeError, r"\(n\) takes a value of 4 bytes; None is a null pointer"),
     (torch.zeros(1), BY_VALUE, TypeError, r"\(n\) takes a value of 4 bytes, not a tensor"),

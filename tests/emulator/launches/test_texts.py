@@ -51,6 +51,23 @@ def test_registers_in_code_that_is_reached_by_address(arch: str) -> None:
     assert error.value.line_number == line_of(asm, "v40")
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_jump_out_of_the_program_tells_where_and_what_was_found_before(arch: str) -> None:
+    """A return address that went over the end of the stack comes back as something else."""
+    with pytest.raises(KernelFault, match=r"^s_setpc_b64 s\[8:9\] at .*tile.py:12: jump to an address outside of the"):
+        run(text(["s_mov_b64 s[8:9], 64", "s_setpc_b64 s[8:9]"], arch))
+    body = [
+        "v_mov_b32_e32 v2, 0",
+        "scratch_store_dword off, v2, off offset:16",
+        "s_mov_b64 s[8:9], 64",
+        "s_setpc_b64 s[8:9]",
+    ]
+    asm = text(body, arch, descriptor=fields(private_segment_fixed_size=16))
+    with pytest.raises(KernelFault, match="found before that: scratch store of 4 bytes at byte 0x10") as error:
+        run(asm)
+    assert [f.check for f in error.value.findings] == ["memcheck"]
+
+
 NO_SUCH = {
     "v_mov_b32_e32 v300, 0": "there is no register v300: v0 to v255 exist",
     "v_add_f32_e64 v1, -|v256|, v0": "there is no register v256",

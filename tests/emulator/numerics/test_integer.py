@@ -96,7 +96,7 @@ def test_against_python_integers(name):
 
 
 @pytest.mark.parametrize(
-    ("function", "hcgr_examples"),
+    ("function", "examples"),
     [  # functional examples of the CDNA4 ISA manual
         (it.ffbh_u32, [(0, M32), (0x800000FF, 0), (0x100000FF, 3), (0x0000FFFF, 16), (1, 31)]),
         (it.ffbl, [(0, M32), (0xFF000001, 0), (0xFF000008, 3), (0xFFFF0000, 16), (0x80000000, 31)]),

@@ -47,6 +47,20 @@ def test_writes_of_one_value_are_a_note(store: str, schedule: str, arch: str) ->
     assert {f.check for f in different.findings} == {"racecheck"}
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "random:1"])
+def test_what_is_the_same_value_is_what_the_other_workgroup_stored(schedule: str, arch: str) -> None:
+    """Over weak memory it may be in the other XCD's L2 alone, and memory hold something else."""
+    store = "global_store_dword v4, v6, s[8:9]"
+    result = run(f"v_mov_b32_e32 v6, 7\n{store}", arch, groups=3, lanes=64, schedule=schedule, memory="weak")
+    assert result.findings == ()
+    assert {f.check for f in result.notes} == {"benign"}
+    # one stores 5, the other the 0 that memory holds
+    body = f"s_cmp_eq_u32 s10, 0\ns_cselect_b32 s14, 5, 0\nv_mov_b32_e32 v6, s14\n{store}"
+    different = run(body, arch, groups=2, lanes=64, schedule=schedule, memory="weak")
+    assert {f.check for f in different.findings} == {"racecheck"}
+
+
 def test_the_value_of_another_lane_is_not_the_same_value() -> None:
     # waves agree on lane 0's word, but write their own number to the others
     body = """

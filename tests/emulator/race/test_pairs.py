@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from .pairs import PAIRS, Pair
+from .flag_pairs import FLAG_PAIRS
+from .pairs import PAIRS as OTHER_PAIRS
+from .pairs import Pair
 from .probe import SCHEDULES, run
 
 ARCHS = ("gfx942", "gfx950")
+PAIRS = OTHER_PAIRS + FLAG_PAIRS
 
 
 def _id(pair: Pair) -> str:

@@ -116,6 +116,42 @@ global_store_dword v5, v6, s[4:5] sc1"""
     assert buffers.data[:132].eq(1).all()
 
 
+@pytest.mark.parametrize("setter", [0, 2])
+@pytest.mark.parametrize("schedule", (*ALL, "held:1"))
+def test_waves_that_poll_from_barrier_to_barrier_let_others_run(schedule: str, setter: int) -> None:
+    """One wave of each workgroup polls for a flag of workgroup ``setter``, and a barrier is in the loop."""
+    body = f"""
+s_cmp_eq_u32 s10, {setter}
+s_cbranch_scc1 free
+wait:
+s_mov_b32 s14, 1
+s_cmp_eq_u32 s11, 0
+s_cbranch_scc0 meet
+global_load_dword v6, v4, s[6:7] sc1
+s_waitcnt vmcnt(0)
+ds_write_b32 v4, v6
+s_waitcnt lgkmcnt(0)
+meet:
+s_barrier
+ds_read_b32 v6, v4
+s_waitcnt lgkmcnt(0)
+v_readfirstlane_b32 s14, v6
+s_barrier
+s_cmp_eq_u32 s14, 1
+s_cbranch_scc0 wait
+s_branch done
+free:
+v_mov_b32_e32 v6, 1
+global_store_dword v4, v6, s[6:7] sc1
+done:
+s_lshl_b32 s15, s10, 2
+v_mov_b32_e32 v5, s15
+v_mov_b32_e32 v6, 1
+global_store_dword v5, v6, s[8:9]"""
+    buffers, _ = run(body, schedule, 3, 128)
+    assert buffers.out[:3].eq(1).all()
+
+
 @pytest.mark.parametrize("schedule", ["lockstep", "in-order", "random:5"])
 def test_deadlock_names_the_flag(schedule: str) -> None:
     body = """

@@ -16,7 +16,7 @@ from ..program import Program
 from ..program.lexer import parse_waitcnt
 from ..program.operands import Operand
 from ..program.program import Instruction
-from .effects import SCC_KEY, effect_of
+from .effects import effect_of
 
 #: Instructions of a loop that can still be one that only polls, and between a load and its invalidation.
 LOOP_LENGTH, ACQUIRE_LENGTH = 64, 8
@@ -113,8 +113,7 @@ def _decides(program: Program, load: Instruction) -> bool:
         if uses and (entry.form == "branch" or effect.writes_exec):
             return True
         if uses and entry.form not in _MEMORY:
-            # a carry is no decision
-            carried.update(k for k in effect.writes if k != SCC_KEY or inst.mnemonic.startswith(("s_cmp", "s_bitcmp")))
+            carried.update(effect.writes)
         elif effect.total:
             carried.difference_update(effect.writes)
     return False

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import KernelFault
+from ..program.program import INSTRUCTION_BYTES, Instruction
 from .bind import Step
 from .waves import FloatMode, Waves
 
@@ -231,7 +232,7 @@ class Chunk:
                     self._arrive()
                 return True
             elif control == "jump":
-                target = self._code_index(step.run(w))
+                target = self._code_index(step.run(w), step.inst)
                 if np.ndim(target) == 0:
                     pc = int(target)
                 else:
@@ -252,13 +253,14 @@ class Chunk:
         else:
             self.pc[self.w.sel] = value
 
-    def _code_index(self, address: Any) -> Any:
-        from ..program.program import INSTRUCTION_BYTES
-
+    def _code_index(self, address: Any, inst: Instruction) -> Any:
         base = self.w.extra["code_base"]
         index = (np.asarray(address).astype(np.int64) - base) // INSTRUCTION_BYTES
         if ((index < 0) | (index >= len(self.steps))).any():
-            raise KernelFault("jump to an address outside of the program")
+            findings = self.w.port.log.all()
+            before = f"; found before that: {findings[0].message}" if findings else ""
+            message = f"{inst.text} at {inst.place}: jump to an address outside of the program{before}"
+            raise KernelFault(message, findings)
         return index.flat[0] if index.size and (index == index.flat[0]).all() else index
 
     def _mode_change(self, mode: FloatMode | None) -> None:

@@ -1,7 +1,7 @@
 """Matrix products for MFMA, the same bits on every CPU.
 
-Definition: ``D = round32(C + sum over k, in ascending order, of A[k] * B[k])``, products and sum in float64 (products
-of 8-, 11- or 3-bit significands are exact there). Silicon sums in groups and truncates in places that no manual
+Definition: ``D = round32(C + sum over k, in ascending order, of A[k] * B[k])``, the sum from +0 on, products and sum in
+float64 (products of 8-, 11- or 3-bit significands are exact there). Silicon sums in groups and truncates in places that no manual
 states, so results agree with it to the usual error bound, not bit for bit.
 
 BLAS adds in an order of its own. That is harmless
@@ -9,7 +9,7 @@ BLAS adds in an order of its own. That is harmless
 * where all products and partial sums are exact in float64, which the operands' exponents show, and
 * where C plus the sum rounds to the same float32 whatever the order did to the sum, within its error bound.
 
-Matrices for which neither holds are summed in order, element by element.
+Elements for which neither holds are summed in order.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ _F64_BITS = 53
 #: Exponent of operands that hold NaN or infinity: wider than any exact sum.
 _WILD = 2.0**20
 _NONE = np.arange(0)
+#: The bits of a float64 that a float32 lacks, and the value of these in the middle between two float32.
+_BELOW_F32, _MIDDLE = (1 << 29) - 1, 1 << 28
+#: Safely in the range of normal float32, whose spacing ``_BELOW_F32`` stands for.
+_NORMAL_F32 = 2.0**-125
 
 
 @dataclass(slots=True)
@@ -88,8 +92,9 @@ class Fragment:
     reach: float
     ascending: NDArray[np.intp] | None = None
 
-    def in_order(self, at: NDArray[np.intp]) -> F64:
-        values = self.values[at]
+    def in_order(self, at: NDArray[np.intp], row: NDArray[np.intp]) -> F64:
+        """Rows of matrices, [len(at), K], by ascending k."""
+        values = self.values[at, :, row]
         return values if self.ascending is None else values[:, self.ascending]
 
 
@@ -109,23 +114,25 @@ def products(a: Fragment, b: Fragment, part: slice, out: F64) -> None:
 def settle(a: Fragment, b: Fragment, at: NDArray[np.intp], product: F64, c: Any) -> F64:
     """``product`` of the matrices ``at``, made good for ``round32(c + product)``.
 
-    c: float64, broadcastable to [len(at), rows of a, rows of b]. Two sums of K products in different orders are less
-    than ``K**2 * 2**-52 * max|a| * max|b|`` apart, with the maxima over k.
+    c: float64, broadcastable to [len(at), rows of a, rows of b]. With the largest |a| |b| of a matrix as unit, two sums
+    of K products in different orders are less than ``K**2 * 2**-52`` apart. A sum of at least ``2**-9`` has units in
+    the last place of over ``2**-62``, so the order matters only within ``K**2 * 2**10`` of them (twice that here, for
+    the rounding of the sum itself) from the middle between two float32; smaller sums are all added in order.
     """
-    depth = a.values.shape[1]
-    largest_a, largest_b = (np.abs(f.values[at]).max(axis=1) for f in (a, b))
-    margin = largest_a[:, :, None] * largest_b[:, None, :] * (depth * depth * 2.0**-52)
-    low = (c + (product - margin)).astype(np.float32)
-    high = (c + (product + margin)).astype(np.float32)
-    unsettled = np.flatnonzero((low != high).any(axis=(1, 2)))
-    if len(unsettled):
-        product[unsettled] = ordered(a.in_order(at[unsettled]), b.in_order(at[unsettled]))
+    unit = np.abs(a.values[at]).max(axis=(1, 2)) * np.abs(b.values[at]).max(axis=(1, 2))
+    sums = c + product
+    from_middle = np.abs((sums.view(np.int64) & _BELOW_F32) - _MIDDLE)
+    close = from_middle <= (a.values.shape[1] ** 2 << 11)
+    close |= ~(np.abs(sums, out=sums) >= np.maximum(unit * 2.0**-9, _NORMAL_F32)[:, None, None])
+    matrix, i, j = np.nonzero(close)
+    if len(matrix):
+        product[matrix, i, j] = ordered(a.in_order(at[matrix], i), b.in_order(at[matrix], j))
     return product
 
 
 def ordered(a: F64, b: F64) -> F64:
-    """[n, K, I], [n, K, J] -> [n, I, J], added one k after the other."""
-    total: Any = a[:, 0, :, None] * b[:, 0, None, :]
-    for k in range(1, a.shape[1]):
-        total += a[:, k, :, None] * b[:, k, None, :]
+    """[m, K], [m, K] -> [m]: products added one k after the other, to +0 as BLAS does."""
+    total: Any = np.zeros(len(a))
+    for k in range(a.shape[1]):
+        total += a[:, k] * b[:, k]
     return total
