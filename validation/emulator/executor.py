@@ -72,7 +72,9 @@ class Executor:
             self._finish(here.running)
             return True
         if outcome is Outcome.ENDLESS:
-            raise DeadlockError(describe(self._chunks(), "livelock: too many branches without a barrier or an end"))
+            limit = here.chunk.branch_limit
+            what = f"livelock: more than {limit} backward branches without a barrier or an end (see branch_limit)"
+            raise DeadlockError(describe(self._chunks(), what))
         self.resident.rotate(-1)
         if outcome is Outcome.PAUSED:
             return True

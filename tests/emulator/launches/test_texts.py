@@ -68,6 +68,17 @@ def test_a_jump_out_of_the_program_tells_where_and_what_was_found_before(arch: s
     assert [f.check for f in error.value.findings] == ["memcheck"]
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_dynamic_stack_is_as_deep_as_hip_gives_by_default(arch: str) -> None:
+    def store(offset: int) -> list[str]:
+        body = ["v_mov_b32_e32 v2, 0", f"s_movk_i32 s8, {offset}", "scratch_store_dword off, v2, s8"]
+        asm = text(body, arch, descriptor=fields(private_segment_fixed_size=16, uses_dynamic_stack=1))
+        return [f.check for f in launch(asm, None, (1,), (64,), [torch.zeros(1)]).findings]
+
+    assert store(1020) == []
+    assert store(1024) == ["memcheck"]
+
+
 NO_SUCH = {
     "v_mov_b32_e32 v300, 0": "there is no register v300: v0 to v255 exist",
     "v_add_f32_e64 v1, -|v256|, v0": "there is no register v256",

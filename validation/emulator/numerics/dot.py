@@ -1,8 +1,8 @@
 """Matrix products for MFMA, the same bits on every CPU.
 
 Definition: ``D = round32(C + sum over k, in ascending order, of A[k] * B[k])``, the sum from +0 on, products and sum in
-float64 (products of 8-, 11- or 3-bit significands are exact there). Silicon sums in groups and truncates in places that no manual
-states, so results agree with it to the usual error bound, not bit for bit.
+float64 (products of 8-, 11- or 3-bit significands are exact there). Silicon sums in groups and truncates in places that
+no manual states, so results agree with it to the usual error bound, not bit for bit.
 
 BLAS adds in an order of its own. That is harmless
 

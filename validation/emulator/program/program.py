@@ -34,6 +34,9 @@ _PADDING = (".fill", ".p2align")
 VIA = " via "
 TEXT, DATA, ELSEWHERE = "text", "data", "elsewhere"
 
+#: Stack of a lane whose depth the compiler does not know: HIP's default ``hipLimitStackSize``.
+DYNAMIC_STACK_BYTES = 1024
+
 
 @dataclass(slots=True)
 class Instruction:
@@ -88,9 +91,9 @@ class Kernel:
 
     @property
     def scratch_bytes(self) -> int:
-        """Private segment, bytes a lane."""
+        """Private segment, bytes a lane; with a dynamic stack (recursion) at least what HIP gives by default."""
         fixed = self.descriptor.get("private_segment_fixed_size", self.metadata.get(".private_segment_fixed_size", 0))
-        return int(fixed)
+        return max(int(fixed), DYNAMIC_STACK_BYTES if self.descriptor.get("uses_dynamic_stack") else 0)
 
     @property
     def kernarg_bytes(self) -> int:
