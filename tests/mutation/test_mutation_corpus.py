@@ -29,6 +29,13 @@ def test_edits_apply_to_the_sources_as_they_are(mutant: Mutant) -> None:
     assert bool(kernels) == (mutant.kind == "kernel"), f"kind {mutant.kind} edits {mutant.changes[0].file}"
 
 
+def test_no_defect_is_counted_twice() -> None:
+    by_result: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for mutant in MUTANTS:
+        by_result.setdefault(tuple(sorted(mutant.edited().items())), []).append(mutant.name)
+    assert [names for names in by_result.values() if len(names) > 1] == []
+
+
 @pytest.mark.parametrize("trial", distinct_trials(MUTANTS), ids=lambda trial: trial.name)
 def test_cases_exist(trial: Trial) -> None:
     kind = re.split(r"[.:]", trial.case)[0]

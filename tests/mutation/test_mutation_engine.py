@@ -234,6 +234,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(pool: type[FakePool], tmp_p
     assert pool.asked == [THREE[2].name]
     assert [record["outcome"] for record in resumed.mutants] == ["killed"] * 3
     assert resumed.resumed == 4
+    pool.asked = []
+    assert go(path, resume=True).resumed == 5  # nor is the result lost that came after the broken line
+    assert pool.asked == []
 
 
 def test_results_of_other_sources_or_arch_are_not_taken_up(pool: type[FakePool], tmp_path: Path) -> None:
@@ -250,6 +253,18 @@ def test_results_of_other_sources_or_arch_are_not_taken_up(pool: type[FakePool],
     pool.asked = []
     go(path, resume=True)
     assert pool.asked == []
+
+
+def test_a_changed_test_is_another_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from validation.mutation import trials
+
+    monkeypatch.setattr(trials, "ROOT", tmp_path)
+    (tmp_path / "t.py").write_text("def test_x(): pass")
+    trial = Trial("t", "pytest:t.py::test_x")
+    before = engine._clean_item(trial)
+    assert engine._clean_item(trial) == before
+    (tmp_path / "t.py").write_text("def test_x(): assert 1")
+    assert engine._clean_item(trial) != before
 
 
 def test_a_crash_is_tried_again(pool: type[FakePool], tmp_path: Path) -> None:
@@ -280,6 +295,24 @@ def test_list_names_the_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines
     assert all(line.startswith("tail-guard/") for line in lines)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "hcgr-mutation/1"}'])
+def test_no_table_of_what_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    assert cli.main(["--table", str(tmp_path / "r.json")]) == 2
+    assert "r.json: no " in capsys.readouterr().err
+
+
+def test_results_of_another_operation_are_not_taken_up(pool: type[FakePool], tmp_path: Path) -> None:
+    common = ["--arch", "gfx942", "--state", str(tmp_path / "s"), "--mutant", "loosened-tolerance/lambda", "--resume"]
+    assert cli.main(common) == 0
+    pool.asked = []
+    assert cli.main([*common, "--op", "add_rms_norm"]) == 0
+    assert pool.asked
+    pool.asked = []
+    assert cli.main(common) == 0
+    assert pool.asked == []
 
 
 @pytest.mark.parametrize(

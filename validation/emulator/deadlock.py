@@ -38,6 +38,26 @@ class Probe:
                 self.seen[int(row)] = (access, int(access.address[i, lanes[0]]))
 
 
+def endless(chunk: Chunk) -> str:
+    """What is wrong with a chunk of which a wave has reached its limit."""
+    if chunk.most_branches() > chunk.branch_limit:
+        return (
+            f"livelock: more than {chunk.branch_limit} backward branches of a wave without a barrier (see branch_limit)"
+        )
+    return (
+        f"livelock: more than {chunk.revisit_limit} turns in which a wave has read only where it had read before, "
+        "without a barrier (the limit is a share of branch_limit)"
+    )
+
+
+def polling(limit: int) -> str:
+    """What is wrong with chunks that poll."""
+    return (
+        f"livelock: for {limit} turns every wave has polled, and read only where it had read before; no memory has "
+        "changed, and nothing else can run (the limit is a share of branch_limit)"
+    )
+
+
 def describe(chunks: Sequence[tuple[Running, Chunk]], what: str) -> str:
     """``what``, then a line for each of the first waves that have not ended."""
     lines: list[str] = []
@@ -58,7 +78,7 @@ def _probe(chunk: Chunk) -> dict[int, tuple[Access, int]]:
     probe, port = Probe(), chunk.w.port
     kept = port.observers
     port.observers = (*kept, probe)
-    chunk.branch_limit = chunk.branches + PROBE_BRANCHES
+    chunk.grant(PROBE_BRANCHES)
     try:
         chunk.run(PROBE_TURNS)
     finally:

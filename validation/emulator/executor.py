@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .deadlock import describe
+from .deadlock import describe, endless, polling
 from .errors import DeadlockError
 from .machine.engine import Chunk, Outcome
 from .schedule import Schedule
@@ -67,14 +67,12 @@ class Executor:
         outcome = here.chunk.run(self.schedule.budget())
         if outcome is Outcome.FINISHED:
             self.resident.popleft()
-            self.stalled = 0
+            self._progress()
             here.running.chunks -= 1
             self._finish(here.running)
             return True
         if outcome is Outcome.ENDLESS:
-            limit = here.chunk.branch_limit
-            what = f"livelock: more than {limit} backward branches without a barrier or an end (see branch_limit)"
-            raise DeadlockError(describe(self._chunks(), what))
+            raise DeadlockError(describe(self._chunks(), endless(here.chunk)))
         self.resident.rotate(-1)
         if outcome is Outcome.PAUSED:
             return True
@@ -83,16 +81,29 @@ class Executor:
 
     def _after_yield(self) -> None:
         changes = sum(r.chunk.w.port.changes for r in self.resident)
-        self.stalled = self.stalled + 1 if changes == self.last_changes else 1
+        if changes != self.last_changes:
+            self._progress()
+        self.stalled += 1
         self.last_changes = changes
         stuck = self.stalled > STALL_ROUNDS * len(self.resident)
         waits = len(self.resident) >= self.most or not self._available()
         if not (stuck and waits):
             return
+        for resident in self.resident:
+            resident.chunk.watch_polls()
         # every chunk is asked, so that each keeps its state to compare with
         repeats = [_repeats(r.chunk) for r in self.resident]
         if all(repeats):
             raise DeadlockError(describe(self._chunks(), "deadlock: no wave can make progress"))
+        if all(r.chunk.only_polls() for r in self.resident):
+            raise DeadlockError(describe(self._chunks(), polling(min(r.chunk.poll_limit for r in self.resident))))
+
+    def _progress(self) -> None:
+        """A chunk began or ended, or memory changed: whoever polls may find something new."""
+        self.stalled = 0
+        for resident in self.resident:
+            if resident.chunk.watch is not None:
+                resident.chunk.watch.progress()
 
     def _chunks(self) -> list[tuple[Running, Chunk]]:
         return [(r.running, r.chunk) for r in self.resident]
@@ -117,7 +128,7 @@ class Executor:
 
     def _start(self, work: Work) -> None:
         self.waiting.remove(work)
-        self.stalled = 0
+        self._progress()
         if isinstance(work, HostWork):
             work.action(work)
             work.done = True
@@ -137,7 +148,7 @@ class Executor:
         chunk = running.launch.chunk(running.take(), self.schedule)
         running.chunks += 1
         self.resident.appendleft(Resident(chunk, running))
-        self.stalled = 0
+        self._progress()
 
     def _finish(self, running: Running) -> None:
         """Collect the result of a launch whose last workgroup has ended."""

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks.race_history import RaceHistory, span_of
+from .checks.host_spans import Footprint, span_of
+from .checks.race_history import RaceHistory
 from .session import Session, current_session
 from .work import HostWork, Work
 from .work_queue import Graph, streams
@@ -122,8 +123,8 @@ class Stream:
         def action(work: Work) -> None:
             history: RaceHistory | None = session.history
             if history is not None:
-                spans = [(*span_of(t), False) for t in reads] + [(*span_of(writes), True)]
-                session.host_races.extend(history.host_access(work.rank, work.before, name, spans))
+                touched = [*(Footprint.of(t, write=False) for t in reads), Footprint.of(writes, write=True)]
+                session.host_races.extend(history.host_access(work.rank, work.before, name, touched))
             act(writes, *reads)
             session.space.mark_written(writes)
 

@@ -133,7 +133,7 @@ def _complain(line: str) -> None:
 def _run(arguments: list[str], root: Path) -> int:
     options = parser().parse_args(arguments)
     if options.table:
-        for line in summary.class_table([json.loads(path.read_text()) for path in options.table]):
+        for line in summary.class_table([_result(path) for path in options.table]):
             print(line)
         return 0
     if options.jobs < 1 or (options.sample is not None and options.sample < 1):
@@ -156,6 +156,17 @@ def _run(arguments: list[str], root: Path) -> int:
     finally:
         signal.signal(signal.SIGTERM, previous)
     return next((EXIT_CODES[name] for name in ("FAIL", "INCONCLUSIVE") if EXIT_CODES[name] in codes), 0)
+
+
+def _result(path: Path) -> JsonDict:
+    try:
+        document = json.loads(path.read_text())
+    except ValueError as error:
+        raise UsageError(f"{path}: no JSON result of {COMMAND} --report: {error}") from error
+    broken = result.problems(document, date.today())
+    if broken:
+        raise UsageError(f"{path}: no result of {COMMAND} --report: {broken[0]}")
+    return dict(document)
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
@@ -202,7 +213,7 @@ def _run_arch(
     console, today = Console(), date.today()
     sources = sources_digest(root)
     settings = Settings(arch, options.jobs, options.op, root, options.every_case, today)
-    state = State(options.state, sources, arch, options.resume)
+    state = State(options.state, f"{sources} {options.op}", arch, options.resume)
     mutants = [mutant for mutant in chosen if arch in mutant.archs]
     outcome = run(mutants, corpus.sentinel, settings, state, console)
     default = DefaultRun(options.op, arch)

@@ -20,7 +20,7 @@ from validation.mutation.edit import ROOT, EditError
 from validation.mutation.manifest import Mutant, digest, distinct_trials
 from validation.mutation.outcome import Clean, clean_trials, crashed_answer, invalid_answer, record_of
 from validation.mutation.state import State
-from validation.mutation.trials import Trial
+from validation.mutation.trials import Trial, content
 from validation.operation import JsonDict
 
 #: Where the work of a task is done.
@@ -212,7 +212,7 @@ class _Runner:
 
 
 def _clean_item(trial: Trial) -> str:
-    return f"clean.{digest(trial.as_json())}"
+    return f"clean.{digest(trial.as_json(), content(trial))}"
 
 
 def _answer(outcome: Outcome) -> JsonDict:

@@ -139,7 +139,7 @@ def load_manifest(path: Path, name: str, names: Mapping[str, Trial]) -> Mutant:
         rarity=table["rarity"],
         reports=tuple(table.get("reports", ())),
         equivalent=equivalent,
-        digest=digest(table, [trial.as_json() for trial in chosen]),
+        digest=digest(table, [(trial.as_json(), trials.content(trial)) for trial in chosen]),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from validation.operation import JsonDict
 
 #: Packages of a root whose files decide an outcome, and packages whose versions do.
-PACKAGES = ("hcgr", "oracle", "validation")
+PACKAGES = ("hcgr", "oracle", "validation", "hcgr_examples")
 VERSIONS = ("flydsl", "torch", "numpy")
 _SUFFIXES = (".py", ".json")
 
@@ -39,6 +39,8 @@ class State:
     def __init__(self, path: Path | None, sources: str, arch: str, resume: bool) -> None:
         self._path, self._key = path, {"sources": sources, "arch": arch}
         self._known: dict[str, JsonDict] = {}
+        # a killed run may have left half a line: the next one must not be written behind it
+        self._cut_off = path is not None and path.exists() and path.read_bytes()[-1:] not in (b"\n", b"")
         if path is not None and resume and path.exists():
             self._load(path)
 
@@ -63,4 +65,5 @@ class State:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             entry: dict[str, Any] = {"key": self._key, "item": item, "answer": answer}
             with self._path.open("a") as stream:
-                stream.write(json.dumps(entry) + "\n")
+                stream.write(("\n" if self._cut_off else "") + json.dumps(entry) + "\n")
+            self._cut_off = False

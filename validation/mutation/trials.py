@@ -9,6 +9,8 @@ from typing import Any
 
 import tomllib
 
+from validation.mutation.edit import ROOT
+
 #: Every checker of the emulator that tells right from wrong: a trial runs under all of them unless it says otherwise.
 ALL_CHECKS = ("memcheck", "initcheck", "waits", "racecheck", "synccheck")
 
@@ -46,6 +48,13 @@ class Trial:
     def settings(self) -> tuple[Any, ...]:
         """What, besides the code, decides the trial's outcome. Two names may stand for one such."""
         return self.case, self.checks, self.schedule, self.completion, self.memory
+
+
+def content(trial: Trial) -> str:
+    """What of a trial is in no package of the sources: the text of a test's file; else nothing."""
+    kind, _, node = trial.case.partition(":")
+    file = ROOT / node.partition("::")[0]
+    return file.read_text() if kind == "pytest" and file.is_file() else ""
 
 
 def parse(name: str, table: Mapping[str, Any]) -> Trial:

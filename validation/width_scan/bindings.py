@@ -73,6 +73,9 @@ def cap(frame: Frame, name: str, value: Value) -> Value:
     bound = max(limits, key=lambda v: v.sym.hi)
     role = bound.sym.role or replace(LOOP, name="bound", limit=bound.sym.hi, typical=min(bound.sym.hi, 131072))
     if value.tile is not None and not value.sites:
+        own = {q.text for q in symbols.quantities(value.sym) if q.hi <= INT32_MAX}
+        if bound.sym.hi > INT32_MAX and not own.isdisjoint(q.text for q in symbols.quantities(bound.sym)):
+            return value  # where the bound takes more than 32 bits, so does the value that is made of it
         value = replace(value, sym=symbols.leaf(name, role, bound.sym.hi))
         if value.width == NARROW and bound.sym.hi > INT32_MAX and value.tile is not None:
             return replace(value, sites=new_site(frame, "product", value.tile, value.sym, value, value))

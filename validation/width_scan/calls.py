@@ -12,6 +12,7 @@ from validation.width_scan.limits import PROGRAM_ID
 from validation.width_scan.modules import dotted
 from validation.width_scan.prepass import parameters, pointers
 from validation.width_scan.scopes import lookup
+from validation.width_scan.typenames import type_value
 from validation.width_scan.values import (
     NARROW,
     OTHER,
@@ -76,6 +77,8 @@ def call(frame: Frame, node: ast.Call) -> Value:
     keywords = {keyword.arg or "**": frame.evaluate(keyword.value) for keyword in node.keywords}
     if known is not None:
         function, env = known
+        if receiver is not None:
+            args = [receiver, *args]
         return enter(frame, node, function, env, args, keywords)
     this = Call(frame, node, name, receiver, args, keywords)
     handler: Callable[[Call], Value] | None = frame.analyzer.engine.handlers.get(name)
@@ -93,6 +96,9 @@ def _callee(frame: Frame, func: ast.expr) -> tuple[Value | None, str, tuple[Func
         return None, func.id, None
     if isinstance(func, ast.Attribute):
         root = dotted(func).split(".")[0]
+        method = _method(frame, func)
+        if method is not None:
+            return method
         imported = root in frame.function.module.imports or root in ("tl", "gl", "fx", "arith", "self")
         if isinstance(func.value, ast.Call):
             imported = False
@@ -101,6 +107,18 @@ def _callee(frame: Frame, func: ast.expr) -> tuple[Value | None, str, tuple[Func
         return frame.evaluate(func.value), func.attr, None
     value = frame.evaluate(func)
     return None, "", value.function if value.kind is Kind.FUNCTION else None
+
+
+def _method(frame: Frame, func: ast.Attribute) -> tuple[Value | None, str, tuple[Function, None]] | None:
+    """The device function of a class of this file, where only one has the name and the language has none such."""
+    found = frame.function.module.methods.get(func.attr, ())
+    if len(found) != 1 or func.attr in frame.analyzer.engine.handlers:
+        return None
+    (function,) = found
+    owner = function.qualified.split(".")[-2]
+    static = any(dotted(decorator) == "staticmethod" for decorator in function.node.decorator_list)
+    bound = not static and dotted(func.value).rpartition(".")[2] != owner
+    return (frame.evaluate(func.value) if bound else None), func.attr, (function, None)
 
 
 def _imported(frame: Frame, func: ast.Attribute) -> tuple[Function, Env | None] | None:
@@ -208,6 +226,9 @@ def default_values(function: Function) -> dict[str, ast.expr]:
 
 
 def _default(name: str, node: ast.expr | None) -> Value:
+    named = type_value(node)
+    if named is not None:
+        return named
     literal = node.value if isinstance(node, ast.Constant) else None
     if isinstance(literal, int) and not isinstance(literal, bool):
         return constant(literal)

@@ -11,10 +11,11 @@ from validation.width_scan import symbols
 from validation.width_scan.bindings import bind
 from validation.width_scan.calls import call, program_id
 from validation.width_scan.frames import Env, Frame
-from validation.width_scan.limits import LOOP, THREAD
+from validation.width_scan.limits import INT32_MAX, LOOP, THREAD
 from validation.width_scan.modules import dotted, walk
 from validation.width_scan.operations import arithmetic
 from validation.width_scan.scopes import lookup
+from validation.width_scan.typenames import type_value
 from validation.width_scan.values import (
     BOOL,
     CONSTANT,
@@ -77,6 +78,9 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     if len(parts) > 1 and parts[-2] in ("thread_idx", "threadIdx"):
         return quantity(text, THREAD, NARROW, "thread id")
     base = lookup(frame, parts[0]) if parts[0] else evaluate(frame, node.value)
+    named = type_value(node)
+    if named is not None and base is None:
+        return named
     if base is None:
         return OTHER
     if node.attr in ("ptr", "T") or base.kind in (Kind.POINTER, Kind.BUFFER):
@@ -244,6 +248,8 @@ def _range(frame: Frame, node: ast.Call, compile_time: bool) -> tuple[Value, sym
     width = CONSTANT if fixed else WIDE if WIDE in widths else NARROW
     sites: Any = start.sites | stop.sites
     role = "tile" if stop.is_constant else stop.role
+    if frame.dialect != "flydsl" and width == NARROW:  # a larger argument is an int64 there, and makes the turns such
+        stop = replace(stop, sym=symbols.within(stop.sym, INT32_MAX))
     turns = stop.sym
     if len(numbers) > 2 and numbers[2].kind is Kind.INT:
         turns = symbols.divide(stop.sym, numbers[2].sym)

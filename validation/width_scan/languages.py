@@ -11,9 +11,9 @@ from validation.width_scan import symbols
 from validation.width_scan.calls import Call, program_id, unknown
 from validation.width_scan.descriptors import descriptor
 from validation.width_scan.limits import INT32_MAX, LOADED, THREAD, role_of
-from validation.width_scan.modules import dotted
 from validation.width_scan.operations import arithmetic, buffer_offset
 from validation.width_scan.sites import new_site
+from validation.width_scan.typenames import width_of
 from validation.width_scan.values import (
     BOOL,
     CONSTANT,
@@ -30,31 +30,6 @@ from validation.width_scan.values import (
     named_constant,
     quantity,
 )
-
-_WIDE_TYPES = frozenset(
-    {"int64", "uint64", "i64", "Int64", "Uint64", "index", "Index", "IndexType", "get_index", "longlong"}
-)
-_OTHER_TYPES = ("float", "bfloat", "bf16", "f32", "f16", "fp8", "int1")
-_NARROW_TYPES = frozenset(
-    {"int32", "uint32", "i32", "Int32", "Uint32", "int16", "uint16", "i16", "int8", "uint8", "i8"}
-)
-
-
-def type_width(node: ast.expr | None) -> int | None:
-    """64 or 32 of an integer type expression, 0 of another type, None if that is not known."""
-    if node is None:
-        return None
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        parts = [node.value.rpartition(".")[2]]
-    else:
-        parts = dotted(node).split(".")
-    for part in reversed(parts):
-        if part in _WIDE_TYPES:
-            return WIDE
-        if part in _NARROW_TYPES:
-            return NARROW
-    last = parts[-1]
-    return 0 if last in ("element_ty", "dtype") or last.lower().startswith(_OTHER_TYPES) else None
 
 
 def cast(this: Call, value: Value, width: int | None) -> Value:
@@ -82,13 +57,13 @@ def _to(this: Call) -> Value:
     value = this.receiver
     if value is None:
         return unknown(this)
-    return cast(this, value, type_width(this.expression(0, "dtype")))
+    return cast(this, value, width_of(this.frame, this.expression(0, "dtype")))
 
 
 def _cast(this: Call) -> Value:
     """``tl.cast(x, t)``, ``x.cast(t)``, ``arith.index_cast(t, x)``: the type is the argument that reads as one."""
     candidates = [*this.node.args, *(k.value for k in this.node.keywords)]
-    widths = [type_width(node) for node in candidates]
+    widths = [width_of(this.frame, node) for node in candidates]
     width = next((w for w in widths if w is not None), None)
     if this.receiver is not None:
         return cast(this, this.receiver, width)
@@ -176,7 +151,7 @@ def _copy(this: Call) -> Value:
 
 
 def _full(this: Call) -> Value:
-    width = type_width(this.expression(2, "dtype")) if this.name == "full" else type_width(this.expression(1, "dtype"))
+    width = width_of(this.frame, this.expression(2 if this.name == "full" else 1, "dtype"))
     if not width:
         return DATA if this.frame.dialect != "flydsl" else OTHER
     filler = this.argument(1, "value", "fill_value") if this.name == "full" else constant(0)
@@ -333,6 +308,7 @@ _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (
     ("cmpi cmpf ult slt isinstance hasattr static_assert assume program_any", _boolean),
     ("dot exp exp2 log log2 rsqrt sqrt sigmoid tanh sin cos fma rand Float32 BFloat16 Float16 mfma", _data),
     ("crd2idx idx2crd layout_get make_layout make_shape make_stride make_coord get", _coordinate),
+    ("constexpr", lambda this: this.args[0] if this.args else OTHER),
     ("list tuple sorted", _sequence_of),
     ("len", _length),
 )

@@ -72,6 +72,8 @@ class Module:
     unsupported: set[str] = field(default_factory=set)
     launched: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
+    methods: dict[str, list[Function]] = field(default_factory=dict)  # device functions of classes, by bare name
+    compiled: dict[str, tuple[str, str]] = field(default_factory=dict)  # ``k`` of ``triton.jit(k)`` -> kind, dialect
 
     directory: str = ""
 
@@ -115,22 +117,28 @@ class Scope:
                         self.assigned[t.id] = (value, i)
 
 
-def _decorator_kind(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> tuple[str, str]:
-    """("kernel" | "device" | "launcher" | "plain", dialect) from the decorators."""
-    for decorator in node.decorator_list:
-        name = dotted(decorator)
-        head, _, tail = name.rpartition(".")
-        if tail not in _JIT:
-            continue
-        origin = module.imports.get(name.split(".")[0], ("", ""))
-        full = ".".join(part for part in (*origin, *name.split(".")[1:]) if part)
-        if full.startswith("flydsl") or head in ("flyc", "fx"):
-            return ("kernel" if tail == "kernel" else "launcher"), "flydsl"
-        if full.startswith("triton.experimental.gluon") or head in ("gluon",):
-            return "device", "gluon"
-        if full.startswith("triton") or head in ("triton", "tl", "libentry"):
-            return "device", "triton"
-    return "plain", ""
+def _compiler_kind(decorator: ast.expr, module: Module) -> tuple[str, str] | None:
+    """("kernel" | "device" | "launcher", dialect) of what makes device code (``triton.jit``), by whatever name."""
+    name = dotted(decorator)
+    origin = module.imports.get(name.split(".")[0], ("", ""))
+    full = ".".join(part for part in (*origin, *name.split(".")[1:]) if part) or name
+    head, _, tail = full.rpartition(".")
+    if tail not in _JIT:
+        return None
+    named = name.rpartition(".")[0]
+    if head.startswith("flydsl") or named in ("flyc", "fx"):
+        return ("kernel" if tail == "kernel" else "launcher"), "flydsl"
+    if head.startswith("triton.experimental.gluon") or named == "gluon":
+        return "device", "gluon"
+    if head.startswith("triton") or named in ("triton", "tl", "libentry"):
+        return "device", "triton"
+    return None
+
+
+def _function_kind(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> tuple[str, str]:
+    """("kernel" | "device" | "launcher" | "plain", dialect) of a function."""
+    found = (_compiler_kind(decorator, module) for decorator in node.decorator_list)
+    return next((kind for kind in found if kind), module.compiled.get(node.name, ("plain", "")))
 
 
 class _Indexer:
@@ -150,8 +158,32 @@ class _Indexer:
     def _imports(self) -> None:
         for node in walk(self.module.tree):
             self._import(node)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            if isinstance(node, ast.Assign):
+                self._alias(node)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
                 self.module.launched.add(dotted(node.func.value).rpartition(".")[2])
+            elif isinstance(node, ast.Call):
+                self._compiled(node)
+
+    def _alias(self, node: ast.Assign) -> None:
+        """``my_jit = triton.jit`` and ``my_jit = triton.jit(do_not_specialize=...)``: another name for it."""
+        target, value = node.targets[0], node.value
+        if isinstance(value, ast.Call) and not value.args:
+            value = value.func
+        if not isinstance(target, ast.Name) or not isinstance(value, (ast.Name, ast.Attribute)):
+            return
+        if _compiler_kind(value, self.module):
+            first, *rest = dotted(value).split(".")
+            *source, last = [*(part for part in self.module.imports.get(first, (first, "")) if part), *rest]
+            self.module.imports[target.id] = (".".join(source), last)
+
+    def _compiled(self, node: ast.Call) -> None:
+        """``k = triton.jit(f)``: f is device code though nothing decorates it."""
+        given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "fn")]
+        if given and isinstance(given[0], ast.Name):
+            kind = _compiler_kind(node.func, self.module)
+            if kind:
+                self.module.compiled[given[0].id] = kind
 
     def _import(self, node: ast.AST) -> None:
         imports = self.module.imports
@@ -178,7 +210,7 @@ class _Indexer:
     def _body(self, body: list[ast.stmt], scope: Scope, prefix: str) -> None:
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                kind, dialect = _decorator_kind(node, self.module)
+                kind, dialect = _function_kind(node, self.module)
                 function = Function(node, self.module, scope, prefix + node.name, kind, dialect)
                 scope.functions[node.name] = function
                 self.module.functions.append(function)
@@ -191,6 +223,9 @@ class _Indexer:
             elif isinstance(node, ast.ClassDef):
                 inner = Scope(self.module, node, scope)
                 self._body(node.body, inner, f"{prefix}{node.name}.")
+                for name, function in inner.functions.items():
+                    if function.kind == "device":
+                        self.module.methods.setdefault(name, []).append(function)
             elif isinstance(node, ast.Assign):
                 for target in node.targets:
                     scope.assign(target, node.value)

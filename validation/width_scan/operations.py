@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -126,7 +127,11 @@ def is_tile(value: Value) -> bool:
     """A compile-time extent of a tile: some factor of it is named so."""
     if not value.is_constant:
         return False
-    return any(q.role is not None and q.role.name == "tile" for q in symbols.quantities(value.sym))
+    return _names_tile(value.sym)
+
+
+def _names_tile(sym: symbols.Sym) -> bool:
+    return any(q.role is not None and q.role.name == "tile" for q in symbols.quantities(sym))
 
 
 def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
@@ -137,6 +142,12 @@ def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
         if x.is_index and is_tile(y) and x.role != "tokens":
             sym = symbols.multiply(x.sym, y.sym)
             if sym.op == "*" and sym.hi > POSITION.limit:
+                beside = [factor for factor in symbols.factors(y.sym) if not _names_tile(factor)]
+                if beside:  # x * (tile * width) is (x * tile) * width
+                    tiles = [factor for factor in symbols.factors(y.sym) if _names_tile(factor)]
+                    text = " * ".join(q.text for q in (*symbols.quantities(x.sym), *tiles))
+                    sym = functools.reduce(symbols.multiply, beside, symbols.leaf(text, POSITION))
+                    return integer(sym, NARROW)
                 sym = symbols.leaf(_text(node), POSITION)
             return integer(sym, NARROW, role="position", tile=node)
     return integer(symbols.multiply(a.sym, b.sym), NARROW)

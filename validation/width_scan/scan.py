@@ -17,10 +17,11 @@ from validation.width_scan.calls import body, default_values
 from validation.width_scan.expressions import evaluate
 from validation.width_scan.findings import FileStatus, ScanResult, group, suppress
 from validation.width_scan.frames import Analyzer, Env, Frame
-from validation.width_scan.languages import HANDLERS, type_width
+from validation.width_scan.languages import HANDLERS
 from validation.width_scan.limits import parameter_role
 from validation.width_scan.modules import Library, Module, mentions_device_language, parse
 from validation.width_scan.prepass import parameters, pointers
+from validation.width_scan.typenames import type_value, type_width
 from validation.width_scan.values import DATA, NARROW, OTHER, Function, Kind, Value, named_constant, quantity
 
 #: Device languages without a scanner, by suffix.
@@ -32,7 +33,10 @@ UNSUPPORTED_SUFFIXES = {
     ".cc": "C++",
     ".h": "C++",
     ".hpp": "C++",
+    ".ipynb": "a notebook",
 }
+#: Of these, the ones that a directory's listing names: device code by suffix, or files that may hold some.
+_LISTED_SUFFIXES = (".cu", ".cuh", ".hip", ".ipynb")
 _UNKNOWN = "is not a language it knows"
 _SKIPPED_DIRECTORIES = frozenset(
     {".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
@@ -51,7 +55,7 @@ def _entry_value(
     """A kernel parameter's value when the host launches it."""
     annotation = ast.unparse(arg.annotation) if arg.annotation is not None else ""
     if "constexpr" in annotation.lower():
-        return named_constant(arg.arg)
+        return type_value(default) or named_constant(arg.arg)
     if function.dialect == "flydsl":
         if "Pointer" in annotation:
             return Value(Kind.POINTER, variable=arg.arg)
@@ -148,30 +152,38 @@ def scan_source(source: str, path: str = "<source>") -> ScanResult:
 def candidates(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[FileStatus]]:
     """Python files under the paths, and the files of other device languages met on the way.
 
-    A file named by itself is taken whatever its suffix; in a directory, C++ files are listed only if they are
-    device code by suffix (.cu, .cuh, .hip).
+    A file named by itself is taken whatever its suffix; in a directory, files of other languages are listed only if
+    they are device code by suffix (.cu, .cuh, .hip), or notebooks. A directory that cannot be listed, or that holds
+    nothing to scan, is named.
     """
     files: list[Path] = []
     others: list[FileStatus] = []
     for path in map(Path, paths):
         if path.is_dir():
-            for root, directories, names in os.walk(path):
+            before = len(files) + len(others)
+            for root, directories, names in os.walk(path, onerror=lambda error: others.append(_unlisted(error))):
                 directories[:] = sorted(d for d in directories if d not in _SKIPPED_DIRECTORIES)
                 for name in sorted(names):
                     suffix = os.path.splitext(name)[1]
                     if suffix == ".py":
                         files.append(Path(root, name))
-                    elif suffix in (".cu", ".cuh", ".hip"):
+                    elif suffix in _LISTED_SUFFIXES:
                         others.append(
                             FileStatus(
                                 str(Path(root, name)), "not scanned", f"{UNSUPPORTED_SUFFIXES[suffix]} {_UNKNOWN}"
                             )
                         )
+            if len(files) + len(others) == before:
+                others.append(FileStatus(str(path), "unreadable", "no Python file in it"))
         elif path.suffix in UNSUPPORTED_SUFFIXES:
             others.append(FileStatus(str(path), "unsupported", f"{UNSUPPORTED_SUFFIXES[path.suffix]} {_UNKNOWN}"))
         else:
             files.append(path)
     return list(dict.fromkeys(files)), others
+
+
+def _unlisted(error: OSError) -> FileStatus:
+    return FileStatus(str(error.filename), "unreadable", f"{type(error).__name__}: {error}")
 
 
 def _read(path: Path) -> str:

@@ -6,6 +6,7 @@ import ast
 
 from validation.width_scan.frames import MAX_DEPTH, Env, Frame
 from validation.width_scan.modules import Scope
+from validation.width_scan.typenames import is_type
 from validation.width_scan.values import OTHER, Function, Kind, Value, named_constant
 
 _NOWHERE = ast.FunctionDef("<scope>", ast.arguments([], [], None, [], [], None, []), [], [])
@@ -48,7 +49,7 @@ def scope_value(frame: Frame, scope: Scope, name: str) -> Value | None:
         value = OTHER if host.depth > 4 * MAX_DEPTH else host.evaluate(node)
         if position is not None:
             value = value.items[position] if value.items and position < len(value.items) else OTHER
-        if value.kind is Kind.OTHER and not isinstance(node, (ast.List, ast.Dict)):
+        if value.kind is Kind.OTHER and not is_type(value) and not isinstance(node, (ast.List, ast.Dict)):
             value = named_constant(name)
         scope.cache[name] = value
         return value

@@ -105,6 +105,31 @@ def maximum(a: Sym, b: Sym) -> Sym:
     return _node("max", a, b, max(a.hi, b.hi), max(a.lo, b.lo))
 
 
+def factors(sym: Sym) -> list[Sym]:
+    """What a product is the product of; `sym` itself if it is none."""
+    if sym.op == "*" and sym.a is not None and sym.b is not None:
+        return [*factors(sym.a), *factors(sym.b)]
+    return [sym]
+
+
+def within(sym: Sym, limit: int) -> Sym:
+    """`sym` with each quantity at most `limit`."""
+    if sym.a is None or sym.b is None:
+        return leaf(sym.text, sym.role, limit) if sym.role is not None and sym.hi > limit else sym
+    a, b = within(sym.a, limit), within(sym.b, limit)
+    return sym if a is sym.a and b is sym.b else _BUILDERS[sym.op](a, b)
+
+
+_BUILDERS: dict[str, Callable[[Sym, Sym], Sym]] = {
+    "+": add,
+    "*": multiply,
+    "//": divide,
+    "%": modulo,
+    "min": minimum,
+    "max": maximum,
+}
+
+
 def quantities(sym: Sym) -> list[Sym]:
     """The named quantities of an expression, in order, each once."""
     found: dict[str, Sym] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from .flag_pairs import FLAG_PAIRS
+from .flat_pairs import FLAT_PAIRS
 from .pairs import PAIRS as OTHER_PAIRS
 from .pairs import Pair
 from .probe import SCHEDULES, run
 
 ARCHS = ("gfx942", "gfx950")
-PAIRS = OTHER_PAIRS + FLAG_PAIRS
+PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS
 
 
 def _id(pair: Pair) -> str:

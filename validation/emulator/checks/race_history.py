@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..findings import Finding
+from .host_spans import Footprint
 from .race_shadow import Shadow
 
 if TYPE_CHECKING:
@@ -22,12 +23,6 @@ REGION_SHIFT = 26
 #: With more ids than this, the history starts afresh at the next launch that everything is ordered before: races of
 #: later, unordered launches with what it forgets stay unseen then.
 MANY_IDS = 1 << 25
-
-
-def span_of(tensor: Any) -> tuple[int, int]:
-    """(address, bytes) of the dense span of a torch tensor."""
-    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
-    return int(tensor.data_ptr()), span * int(tensor.element_size())
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,30 +140,20 @@ class RaceHistory:
         shadow = self.regions.get(address >> REGION_SHIFT)
         return 0 if shadow is None else int(shadow.writer.words[(address & ((1 << REGION_SHIFT) - 1)) >> 2])
 
-    def _spans(self, address: int, nbytes: int) -> Iterator[tuple[Shadow, int, int]]:
-        """Shadow and word range of each region that the bytes lie in."""
-        end = address + nbytes
-        while address < end:
-            number = address >> REGION_SHIFT
-            base = number << REGION_SHIFT
-            stop = min(end, base + (1 << REGION_SHIFT))
-            yield self.region(number), (address - base) >> 2, -(-(stop - base) // 4)
-            address = stop
-
     # -- the host ------------------------------------------------------------------------------------------------------
-    def host_access(self, rank: int, before: int, name: str, spans: Sequence[tuple[int, int, bool]]) -> list[Finding]:
-        """A fill or copy on a stream: ``spans`` of (address, bytes, is a write). Returns races with other work."""
+    def host_access(self, rank: int, before: int, name: str, touched: Sequence[Footprint]) -> list[Finding]:
+        """A fill or copy on a stream, and the bytes that it reads and writes. Returns races with other work."""
         order = self.register(rank, before)
         floor = self.floor(order)
         wave = self.new_waves(1, rank, name, None)
         (access,) = self.new_ids([wave], 0, None)
         found: dict[tuple[str, int], Finding] = {}
-        for address, nbytes, write in spans:
-            for shadow, first, last in self._spans(address, nbytes):
-                for earlier in shadow.fill(first, last, int(access), write):
+        for footprint in touched:
+            for number, words, part in footprint.words(REGION_SHIFT):
+                for earlier in self.region(number).fill(words, part, int(access), footprint.write):
                     other = self.owner(int(self.wave[earlier]))
                     if earlier > floor and other.rank != rank and not before >> other.rank & 1:
-                        self._report(found, name, int(earlier), write)
+                        self._report(found, name, int(earlier), footprint.write)
         return list(found.values())
 
     def _report(self, found: dict[tuple[str, int], Finding], name: str, earlier: int, write: bool) -> None:

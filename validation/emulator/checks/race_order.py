@@ -13,6 +13,8 @@ resolution"):
   of its workgroup (one CU, one L1).
 
 Waiting for N of vmcnt retires all but the N youngest; of lgkmcnt the same for LDS operations, and scalar loads at 0.
+FLAT counts in both and keeps no order in either (CDNA3 ISA, "S_WAITCNT"; ``machine/in_flight.py``): what it did to
+global memory is complete at vmcnt(0), to LDS at lgkmcnt(0), its value at both.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 
 from ..machine.waves import Identity
 from .race_history import RaceHistory
+from .race_traits import FLAT
 
 Array = NDArray[np.int64]
 #: Operations that a counter can hold, as ring sizes.
@@ -34,12 +37,14 @@ VM_RING, LDS_RING = 64, 16
 
 class Reach(NamedTuple):
     """How far a wave's accesses are known, as access ids: issued (good within its workgroup), waited for (vector
-    memory, LDS), available to the agent."""
+    memory, LDS), available to the agent; and complete whatever their order, by vmcnt(0) and by lgkmcnt(0)."""
 
     issued: int = 0
     done: int = 0
     lds: int = 0
     available: int = 0
+    drained_vm: int = 0
+    drained_lgkm: int = 0
 
     def join(self, other: Reach) -> Reach:
         return Reach(*(max(a, b) for a, b in zip(self, other, strict=True)))
@@ -55,7 +60,8 @@ class Covers:
     issued: Array
     done: Array
     lds: Array
-    scalar: Array
+    drained_vm: Array
+    drained_lgkm: Array
 
 
 @dataclass(slots=True)
@@ -77,7 +83,10 @@ class Node:
         if self.covers is None or self.available is None or not self.same_group.start <= row < self.same_group.stop:
             return NOTHING
         c = self.covers
-        reach = Reach(int(c.issued[row]), int(c.done[row]), int(c.lds[row]), int(self.available[row]))
+        reach = Reach(
+            int(c.issued[row]), int(c.done[row]), int(c.lds[row]), int(self.available[row]),
+            int(c.drained_vm[row]), int(c.drained_lgkm[row]),
+        )  # fmt: skip
         return reach.join(self.own) if row == self.row else reach
 
 
@@ -131,11 +140,13 @@ class WaveOrder:
         self.last = np.zeros(count, np.int64)
         self.vm, self.vm_ring = np.zeros(count, np.int64), np.zeros((count, VM_RING), np.int64)
         self.lds, self.lds_ring = np.zeros(count, np.int64), np.zeros((count, LDS_RING), np.int64)
-        self.done_vm, self.done_lds, self.done_scalar = (np.zeros(count, np.int64) for _ in range(3))
-        self.last_lds, self.last_dma, self.last_scalar = (np.zeros(count, np.int64) for _ in range(3))
+        self.done_vm, self.done_lds = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        #: what had been issued at the last vmcnt(0), lgkmcnt(0)
+        self.drained_vm, self.drained_lgkm = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.last_lds, self.last_dma, self.last_flat = (np.zeros(count, np.int64) for _ in range(3))
         self.written_back = np.zeros(count, np.int64)
         self.write_back_covers: dict[int, Covers] = {}
-        self.covers = Covers(*(np.zeros(count, np.int64) for _ in range(4)))
+        self.covers = Covers(*(np.zeros(count, np.int64) for _ in range(5)))
         self.available = np.zeros(count, np.int64)
         #: LDS accesses with ids up to this are ordered before the workgroup's next ones
         self.lds_floor = np.zeros(count, np.int64)
@@ -143,8 +154,8 @@ class WaveOrder:
         self.acquiring: dict[int, list[tuple[bool, int, tuple[int, ...]]]] = {}
 
     # -- issue and waits -----------------------------------------------------------------------------------------------
-    def issued(self, rows: Any, ids: Array, vm: bool, lds: bool, scalar: bool, dma: bool) -> None:
-        """Waves ``rows`` issue an operation that these counters count."""
+    def issued(self, rows: Any, ids: Array, vm: bool, lds: bool, dma: bool = False, flat: bool = False) -> None:
+        """Waves ``rows`` issue an operation that these counters retire in order; scalar loads and FLAT in neither."""
         self.last[rows] = ids
         if vm:
             self.vm[rows] += 1
@@ -153,20 +164,22 @@ class WaveOrder:
             self.lds[rows] += 1
             self.lds_ring[rows, (self.lds[rows] - 1) % LDS_RING] = ids
             self.last_lds[rows] = ids
-        if scalar:
-            self.last_scalar[rows] = ids
         if dma:
             self.last_dma[rows] = ids
+        if flat:
+            self.last_flat[rows] = ids
 
     def waited(self, rows: Any, counters: dict[str, int]) -> None:
         if (left := counters.get("vmcnt")) is not None:
             self._retire(rows, left, self.vm, self.vm_ring, self.done_vm, VM_RING)
+            if left == 0:
+                self.drained_vm[rows] = self.last[rows]
             if self.write_back_covers:
                 self._write_back_done(rows)
         if (left := counters.get("lgkmcnt")) is not None:
             self._retire(rows, left, self.lds, self.lds_ring, self.done_lds, LDS_RING)
             if left == 0:
-                self.done_scalar[rows] = self.last_scalar[rows]
+                self.drained_lgkm[rows] = self.last[rows]
         if self.acquiring:
             self._acquire(rows)
 
@@ -179,7 +192,7 @@ class WaveOrder:
 
     def write_back(self, rows: Any, ids: Array) -> None:
         """buffer_wbl2 sc1: what the wave has stored, and what barriers have ordered before, once it is waited for."""
-        self.issued(rows, ids, True, False, False, False)
+        self.issued(rows, ids, True, False)
         self.written_back[rows] = ids
         for row in rows:
             self.write_back_covers[int(row)] = self.covers
@@ -211,11 +224,13 @@ class WaveOrder:
         old = self.covers
         self.covers = Covers(
             np.where(mask, self.last, old.issued), np.where(mask, self.done_vm, old.done),
-            np.where(mask, self.done_lds, old.lds), np.where(mask, self.done_scalar, old.scalar),
+            np.where(mask, self.done_lds, old.lds), np.where(mask, self.drained_vm, old.drained_vm),
+            np.where(mask, self.drained_lgkm, old.drained_lgkm),
         )  # fmt: skip
         now = self.history.next_id - 1
         floor = np.where(self.last_lds > self.done_lds, self.done_lds, now)
         floor = np.where(self.last_dma > self.done_vm, np.minimum(floor, self.done_vm), floor)
+        floor = np.where(self.last_flat > self.drained_lgkm, np.minimum(floor, self.drained_lgkm), floor)
         by_group = np.repeat(floor.reshape(-1, self.per).min(axis=1), self.per)
         self.lds_floor = np.where(mask, by_group, self.lds_floor)
         if self.know.any():
@@ -240,7 +255,10 @@ class WaveOrder:
     def release(self, row: int, access: int, parents: Iterable[int]) -> int:
         """The wave publishes what it has completed: the new node."""
         known = tuple(sorted({*parents, int(self.know[row])} - {0}))
-        own = Reach(int(self.last[row]), int(self.done_vm[row]), int(self.done_lds[row]), int(self.available[row]))
+        own = Reach(
+            int(self.last[row]), int(self.done_vm[row]), int(self.done_lds[row]), int(self.available[row]),
+            int(self.drained_vm[row]), int(self.drained_lgkm[row]),
+        )  # fmt: skip
         node = self._add(Node(known, self.base, row, own, self.covers, self.available, self.group_of(row)))
         self.history.node_of[access] = node
         return node
@@ -257,7 +275,7 @@ class WaveOrder:
                 continue
             keep = []
             for through_lds, access, nodes in pending:
-                if access <= (self.done_lds if through_lds else self.done_vm)[row]:
+                if access <= self._returned(access, through_lds, row):
                     self.know[row] = self.join([self.know[row], *nodes])
                 else:
                     keep.append((through_lds, access, nodes))
@@ -265,3 +283,9 @@ class WaveOrder:
                 self.acquiring[int(row)] = keep
             else:
                 del self.acquiring[int(row)]
+
+    def _returned(self, access: int, through_lds: bool, row: Any) -> int:
+        """The youngest operation of the kind of ``access`` whose value the wave has waited for."""
+        if self.history.traits[access] & FLAT:
+            return min(int(self.drained_vm[row]), int(self.drained_lgkm[row]))
+        return int((self.done_lds if through_lds else self.done_vm)[row])

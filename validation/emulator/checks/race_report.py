@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ..memory.access import Access, Kind, Space
 from ..memory.weak import crosses_line
 from .race_history import Order, RaceHistory
-from .race_order import knows, reach
+from .race_order import Reach, knows, reach
 from .race_shadow import Suspects, Touch
-from .race_traits import ATOMIC, DMA, FLAG, POLL, RELAXED, SCALAR, THROUGH, WRITE
+from .race_traits import ATOMIC, DMA, FLAG, FLAT, POLL, RELAXED, SCALAR, THROUGH, WRITE
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -76,11 +76,13 @@ class Verdicts:
         covers = state.order.covers
         if access.space is Space.LDS:
             limit = np.where(traits & DMA != 0, covers.done[row], covers.lds[row])
+            limit = np.where(traits & FLAT != 0, covers.drained_lgkm[row], limit)
         elif bits & SCALAR:
             # another way to memory than that of the vector memory operations, which keep their order among themselves
-            limit = np.where(traits & SCALAR != 0, covers.scalar[row], covers.done[row])
+            limit = np.where(traits & SCALAR != 0, covers.drained_lgkm[row], covers.done[row])
+            limit = np.where(traits & FLAT != 0, covers.drained_vm[row], limit)
         else:
-            limit = np.where(traits & SCALAR != 0, covers.scalar[row], covers.issued[row])
+            limit = np.where(traits & SCALAR != 0, covers.drained_lgkm[row], covers.issued[row])
         return same & (s.earlier <= limit)
 
     def _exactly(
@@ -106,19 +108,21 @@ class Verdicts:
         same = group.start <= wave - state.base < group.stop
         known = reach(history, int(order.know[row]), wave)
         if access.space is Space.LDS:
-            if earlier <= (known.done if traits & DMA else known.lds):
+            waited = known.drained_lgkm if traits & FLAT else known.done if traits & DMA else known.lds
+            if earlier <= waited:
                 return None
             return LDS_WAIT if same and earlier <= order.covers.issued[wave - state.base] else BARRIER
         if same:
             if bits & SCALAR:
-                waited = earlier <= max(known.done, int(order.covers.done[wave - state.base]))
-                return None if waited else SCALAR_WAIT
+                at_barrier = order.covers.drained_vm if traits & FLAT else order.covers.done
+                waited = max(_complete(known, traits), int(at_barrier[wave - state.base]))
+                return None if earlier <= waited else SCALAR_WAIT
             return None if earlier <= known.issued else BARRIER
         if traits & (ATOMIC | FLAG) and knows(history, int(order.know[row]), earlier):
             return None
         if _meant_atomic(traits, bits) and not traits & bits & THROUGH:
             return NARROW_SCOPE
-        if earlier > known.done:
+        if earlier > _complete(known, traits):
             return VM_WAIT if earlier <= known.issued else UNORDERED
         if what == "read":
             return None
@@ -129,7 +133,7 @@ class Verdicts:
         if bits & SCALAR:
             return SCALAR_CACHE
         loads = reach(history, int(order.know_loads[row]), wave)
-        return None if earlier <= loads.done else NOT_INVALIDATED
+        return None if earlier <= _complete(loads, traits) else NOT_INVALIDATED
 
     # -- findings ------------------------------------------------------------------------------------------------------
     def _report(
@@ -194,6 +198,11 @@ class Verdicts:
             if (offset[here] != place).any() or any((word[here] != word[here][0]).any() for word in words):
                 return False
         return True
+
+
+def _complete(known: Reach, traits: int) -> int:
+    """The youngest access to global memory with these traits that was waited for."""
+    return known.drained_vm if traits & FLAT else known.done
 
 
 def _meant_atomic(traits: int, bits: int) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..memory.space import sparse_bytes
 from ..memory.views import TypedViews
+from .host_spans import Parts, Words
 
 Ids = NDArray[np.uint32]
 #: Parts of a word that an access touched: a bit a byte. 0 in the shadow stands for the whole word.
@@ -28,10 +29,10 @@ class Slot:
     def read(self, t: Touch) -> list[Ids]:
         return self.views.read(t.offset, 4 * t.words, t.low)
 
-    def overlaps(self, word: NDArray[np.int64], part: Any) -> Any:
+    def overlaps(self, word: Words, part: Any) -> Any:
         """Does the remembered access of these words touch these bytes?"""
         if self.parts is None:
-            return np.ones(len(word), bool)
+            return np.ones(len(part), bool)
         held = self.parts[word]
         return (np.where(held == 0, _WHOLE, held) & part) != 0
 
@@ -53,7 +54,14 @@ class Slot:
         self.parts[word[fresh & won]] = 0
         np.bitwise_or.at(self.parts, word[won], t.part[won])
 
-    def put_words(self, word: NDArray[np.int64], ids: Ids, part: NDArray[np.uint8] | None) -> None:
+    def ids_in(self, word: Words, part: Parts) -> Ids:
+        """The different accesses that touched these bytes."""
+        ids = self.words[word]
+        if part is not None:
+            ids = ids[self.overlaps(word, part)]
+        return np.unique(ids)
+
+    def put_words(self, word: Words, ids: Ids | int, part: Parts) -> None:
         self.words[word] = ids
         if part is not None and self.parts is None:
             self.parts = sparse_bytes(len(self.words))
@@ -161,14 +169,11 @@ class Shadow:
                     word = (t.offset[lost] >> 2) + i
                     self.other.put_words(word, t.ids[lost], None if t.part is None else t.part[lost])
 
-    def fill(self, first: int, last: int, access: int, write: bool) -> NDArray[np.uint32]:
-        """A host access of the words ``first`` to ``last``: returns the different ids that were there before."""
+    def fill(self, word: Words, part: Parts, access: int, write: bool) -> Ids:
+        """A host access of these bytes of these words: returns the different ids that were there before."""
         slots = (self.writer, self.reader, self.other) if write else (self.writer,)
-        seen = np.unique(np.concatenate([np.unique(slot.words[first:last]) for slot in slots]))
-        target = self.writer if write else self.reader
-        target.words[first:last] = access
-        if target.parts is not None:
-            target.parts[first:last] = 0
+        seen = np.unique(np.concatenate([slot.ids_in(word, part) for slot in slots]))
+        (self.writer if write else self.reader).put_words(word, access, part)
         if write and self._heads is not None:
-            self._heads[first:last] = 0
+            self._heads[word] = 0
         return seen[seen > 0]

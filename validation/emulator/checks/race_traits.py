@@ -25,6 +25,8 @@ FLAG = 64
 #: a load of flag size with scope bits: C++ would call it atomic
 RELAXED = 128
 WRITE = 256
+#: of unknown place until it runs: counted by vmcnt and lgkmcnt, complete in any order
+FLAT = 512
 
 _SIZES = {
     "dword": 4,
@@ -42,7 +44,7 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """bits: as above. vm, lds: does vmcnt, does the LDS part of lgkmcnt count it?"""
+    """bits: as above. vm, lds: does it retire in the order of vmcnt, of the LDS part of lgkmcnt?"""
 
     bits: int
     vm: bool
@@ -75,4 +77,6 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
         bits |= DMA
     if form == "smem":
         bits |= SCALAR
-    return Traits(bits, form in ("global", "flat", "mubuf", "scratch"), local or form == "flat")
+    if form == "flat":
+        bits |= FLAT
+    return Traits(bits, form in ("global", "mubuf", "scratch"), local)

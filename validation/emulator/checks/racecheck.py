@@ -22,7 +22,7 @@ from .race_history import REGION_SHIFT, RaceHistory
 from .race_order import WaveOrder
 from .race_report import Verdicts
 from .race_shadow import Shadow, Suspects, Touch
-from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, POLL, SCALAR, WRITE, Traits, traits_of
+from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, POLL, WRITE, Traits, traits_of
 from .sync_points import acquire_loads, polls_lds
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class RaceCheck:
         rows = state.rows = self._rows(w)
         state.executing = execution
         state.ids = self.history.new_ids(state.uids[rows], traits.bits, inst)
-        state.order.issued(rows, state.ids, traits.vm, traits.lds, bool(traits.bits & SCALAR), bool(traits.bits & DMA))
+        state.order.issued(rows, state.ids, traits.vm, traits.lds, bool(traits.bits & DMA), bool(traits.bits & FLAT))
 
     def _touches(self, port: MemoryPort, w: Waves, access: Access, state: ChunkState) -> list[tuple[Shadow, Touch]]:
         """The shadow of each region that the access reaches, with the lanes that reach it."""

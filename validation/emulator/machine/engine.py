@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import KernelFault
 from ..program.program import INSTRUCTION_BYTES, Instruction
 from .bind import Step
+from .poll_watch import PollWatch
 from .waves import FloatMode, Waves
 
 RUN, AT_BARRIER, DONE = 0, 1, 2
@@ -26,8 +27,13 @@ _NEVER = 1 << 60
 FAIRNESS = 64
 #: The same for the whole chunk, after which it yields to other chunks.
 PATIENCE = 1024
-#: Backward branches of a chunk without a barrier or an end before it counts as a livelock.
-BRANCH_LIMIT = 1_000_000
+#: Backward branches of a wave without a barrier before it counts as a livelock, whatever it does meanwhile.
+BRANCH_LIMIT = 1 << 24
+#: Shares of that: turns in which a wave reads only where it has read before; and turns of all waves that poll, while no
+#: memory changes and nothing else can run (at least so many).
+REVISIT_SHARE, POLL_SHARE, LEAST_POLLS = 8, 1024, 4096
+#: Backward branches of a chunk after which it is watched for polling.
+WATCH_AFTER = 1 << 15
 
 
 class Steps(Protocol):
@@ -50,7 +56,7 @@ class Outcome(Enum):
     YIELDED = "yielded"
     #: the budget of turns is used up
     PAUSED = "paused"
-    #: ``branch_limit`` reached
+    #: a wave has reached ``branch_limit``, or its share for polling
     ENDLESS = "endless"
 
 
@@ -94,8 +100,14 @@ class Chunk:
         self.groups = int(waves.ident.group.max()) + 1
         self.turns = turns
         self.paused = False
-        self.branches = 0
+        #: backward branches of each wave since its last barrier, but for those in ``_together``, which all took
+        self._branches, self._together = np.zeros(waves.count, np.int64), 0
+        #: at least the most of any wave; backward branches of the chunk so far
+        self._bound = self._taken = 0
         self.branch_limit = branch_limit
+        self.revisit_limit = max(branch_limit // REVISIT_SHARE, LEAST_POLLS)
+        self.poll_limit = max(branch_limit // POLL_SHARE, LEAST_POLLS)
+        self.watch: PollWatch | None = None
         self.on_wait, self.on_end, self.on_release = (
             [getattr(o, name) for o in waves.port.observers if hasattr(o, name)]
             for name in ("waited", "ended", "released")
@@ -124,7 +136,7 @@ class Chunk:
             if not self._group(pc, limit):
                 if self.w.in_flight is not None:
                     self.w.in_flight.settle()
-                return Outcome.YIELDED if self.branches <= self.branch_limit else Outcome.ENDLESS
+                return Outcome.ENDLESS if self._over() else Outcome.YIELDED
 
     def _pick(self, live: Any) -> tuple[int, Any, int]:
         self.turn += 1
@@ -161,8 +173,55 @@ class Chunk:
             self.seen_changes = self.w.port.changes
             self.idle = 0
         self.idle += 1
-        self.branches += 1
-        return self.idle <= PATIENCE and self.branches <= self.branch_limit
+        self._bound += 1
+        self._taken += 1
+        sel = self.w.sel
+        if sel is None:
+            self._together += 1
+        else:
+            self._branches[sel] += 1
+        if self.watch is not None:
+            self.watch.turn(sel)
+        elif self._taken > WATCH_AFTER:
+            self.watch_polls()
+        return self.idle <= PATIENCE and not self._over()
+
+    def _over(self) -> bool:
+        """Has a wave reached its limit?"""
+        if self._bound > self.branch_limit:
+            self._bound = self.most_branches()
+        revisits = 0 if self.watch is None else int(self.watch.revisits.max())
+        return self._bound > self.branch_limit or revisits > self.revisit_limit
+
+    def most_branches(self) -> int:
+        """Backward branches since its last barrier, of the wave that took most."""
+        return int(self._branches.max()) + self._together
+
+    def _passed(self, rows: Any) -> None:
+        """The waves ``rows`` (bool [waves], None for all) pass a barrier."""
+        if rows is None:
+            self._branches[:] = self._together = self._bound = 0
+        else:
+            self._branches[rows] = -self._together
+        if self.watch is not None:
+            self.watch.passed(rows)
+
+    def watch_polls(self) -> None:
+        """From now on tell polling from work, and stores of new values from those of old ones."""
+        if self.watch is None:
+            port = self.w.port
+            self.watch = PollWatch(port, self.w.count)
+            port.observers, port.exact = (*port.observers, self.watch), True
+
+    def only_polls(self) -> bool:
+        """Has every running wave polled ``poll_limit`` times, with no change of memory?"""
+        running = self.state == RUN
+        return self.watch is not None and bool((self.watch.still[running] >= self.poll_limit).all())
+
+    def grant(self, branches: int) -> None:
+        """Raise the limits, for somebody who wants to look at a stuck chunk."""
+        self.branch_limit = self.most_branches() + branches
+        self.revisit_limit += branches + (0 if self.watch is None else int(self.watch.revisits.max()))
 
     # -- running a group -----------------------------------------------------------------------------------------------
     def _group(self, pc: int, limit: int) -> bool:
@@ -209,9 +268,9 @@ class Chunk:
                 pc += 1
             elif control == "barrier":
                 step.run(w)
-                self.branches = 0
                 pc += 1
                 if w.sel is None:
+                    self._passed(None)
                     for released in self.on_release:
                         self.pc[:] = pc
                         released(self, None)
@@ -221,7 +280,9 @@ class Chunk:
                 return True
             elif control == "end":
                 step.run(w)
-                self.idle = self.branches = 0
+                self.idle = 0
+                if self.watch is not None:
+                    self.watch.progress()
                 self._set_pc(pc)
                 for ended in self.on_end:
                     ended(w)
@@ -245,7 +306,7 @@ class Chunk:
 
     def _lenient(self) -> bool:
         """May a chunk whose patience is over go on, because other waves of it wait for their turn?"""
-        return not self.alone and self.idle < 2 * PATIENCE and self.branches <= self.branch_limit
+        return not self.alone and self.idle < 2 * PATIENCE and not self._over()
 
     def _set_pc(self, value: Any) -> None:
         if self.w.sel is None:
@@ -285,7 +346,10 @@ class Chunk:
         pending = np.zeros(self.groups, bool)
         pending[group[self.state == RUN]] = True
         freed = (self.state == AT_BARRIER) & ~pending[group]
-        if self.on_release and freed.any():
+        if not freed.any():
+            return
+        self._passed(freed)
+        if self.on_release:
             complete = np.zeros(self.groups, bool)
             complete[group[freed]] = True
             for released in self.on_release:

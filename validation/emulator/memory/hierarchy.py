@@ -15,6 +15,7 @@ from .atomics import AtomicOp, apply_in_order
 from .faults import describe_fault, describe_misalignment
 from .spaces import BankedMemory, GlobalMemory
 from .views import Words, low_bits, natural_width, place
+from .weak import crosses_line
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -28,7 +29,8 @@ class Observer(Protocol):
 
 class MemoryPort:
     """Memory as one chunk of waves sees it. ``changes`` counts stores to, and changes by atomics of, global memory:
-    what other workgroups can see, and so what tells a loop that works from one that polls."""
+    what other workgroups can see, and so what tells a loop that works from one that polls. ``effects`` counts the same
+    for global memory and LDS. ``exact``: stores of what is there already do not count."""
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class MemoryPort:
         self.spaces: dict[Space, Any] = {Space.GLOBAL: global_memory, Space.LDS: lds, Space.SCRATCH: scratch}
         self.log = log
         self.observers = tuple(observers)
-        self.changes = 0
+        self.changes = self.effects = 0
+        self.exact = False
 
     def read(self, w: Waves, access: Access) -> Words:
         """uint32 [n, 64] for each dword (one, zero-extended, for narrow data).
@@ -70,11 +73,13 @@ class MemoryPort:
         access.data = words
         for observer in self.observers:
             observer.observe(self, w, access)
-        if access.place is not None:
+        if access.place is not None and not self.exact:
             memory.views.scatter(access.place, words)
+            self._changed(access.space)
             return
         offset, mask, everywhere = memory.resolve(self, w, access)
-        self.changes += access.space is Space.GLOBAL
+        if not self.exact or self._alters(w, access, offset, mask):
+            self._changed(access.space)
         low = self._alignment(w, access, offset, mask)
         if access.lasting and everywhere and memory.caches is None and not self._bad(access, low):
             access.place = place(offset, access.nbytes, low)
@@ -113,7 +118,7 @@ class MemoryPort:
         # compared as integers: a NaN must not look like a change, nor -0 like +0
         bits = np.dtype(f"u{access.nbytes}")
         if not np.array_equal(after.view(bits), before[lanes].view(bits)):
-            self.changes += access.space is Space.GLOBAL
+            self._changed(access.space)
         packed = np.ascontiguousarray(after).view(np.uint32).reshape(len(lanes), access.nbytes // 4)
         memory.views.write(flat[lanes], access.nbytes, list(packed.T), low)
         if memory.caches is not None:
@@ -131,6 +136,31 @@ class MemoryPort:
         memory = self.spaces[Space.GLOBAL]
         if memory.caches is not None:
             memory.caches.maintain(memory, w, what, cache)
+
+    def _changed(self, space: Space) -> None:
+        self.changes += space is Space.GLOBAL
+        self.effects += space is not Space.SCRATCH
+
+    def _alters(self, w: Waves, access: Access, offset: NDArray[np.int64], mask: NDArray[np.bool_]) -> bool:
+        """Does a store bring other values than its waves would find there?"""
+        memory = self.spaces[access.space]
+        rows, lanes = np.nonzero(mask)
+        used = np.uint32(0xFFFFFFFF >> max(0, 32 - 8 * access.nbytes))
+        words = [np.broadcast_to(word, mask.shape)[rows, lanes] for word in access.data]
+        place = np.broadcast_to(offset, mask.shape)[rows, lanes]
+        if memory.caches is None:
+            held = memory.views.read(place, access.nbytes, low_bits(place))
+            return any(((h ^ word) & used).any() for h, word in zip(held, words, strict=True))
+        address = place + memory.base
+        if crosses_line(address, access.nbytes):
+            return True
+        groups = (w.ident.linear if w.sel is None else w.ident.linear[w.sel])[rows]
+        for group in np.unique(groups):
+            here = groups == group
+            held = memory.caches.seen_by(memory, int(group), address[here], access.nbytes)
+            if any(((h ^ word[here]) & used).any() for h, word in zip(held, words, strict=True)):
+                return True
+        return False
 
     def _alignment(self, w: Waves, access: Access, offset: NDArray[np.int64], mask: NDArray[np.bool_]) -> int:
         """Address bits below the access size; a finding where the instruction wants them to be 0."""

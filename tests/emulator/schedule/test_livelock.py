@@ -1,0 +1,144 @@
+"""Loops that nothing can end are reported soon, also when they count their turns; loops that work run on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.emulator.race.probe import Buffers, text
+from validation.emulator import DeadlockError, LaunchResult, launch
+
+ARCHS = ("gfx942", "gfx950")
+#: Of this as branch_limit the share for polling is the least there is.
+SMALL = 1 << 20
+DEAD = "livelock: for 4096 turns every wave has polled"
+
+
+def run(
+    body: str, arch: str, schedule: str = "lockstep", groups: int = 1, lanes: int = 128, **options: object
+) -> tuple[Buffers, LaunchResult]:
+    buffers = Buffers.make()
+    result = launch(
+        text(body, arch), "probe", (groups,), (lanes,), buffers.args, space=buffers.space, schedule=schedule,
+        **options,
+    )  # type: ignore[arg-type]  # fmt: skip
+    return buffers, result
+
+
+#: Polls what nobody writes, and counts. ``{also}``: what else a turn does.
+POLL = """
+v_mov_b32_e32 v5, 1
+s_mov_b32 s14, 0
+again:
+s_add_u32 s14, s14, 1
+{also}
+{poll}
+s_waitcnt vmcnt(0) lgkmcnt(0)
+v_readfirstlane_b32 s15, v6
+s_cmp_eq_u32 s15, 2
+s_cbranch_scc0 again"""
+LOAD = "global_load_dword v6, v4, s[6:7] sc1"
+POLLS = {
+    "a load": (LOAD, "s_nop 0", "polls flags[0] = 0x0"),
+    "a lock that is taken": ("global_atomic_cmpswap v6, v4, v[4:5], s[6:7] sc0 sc1", "s_nop 0", "polls flags[0] = 0x0"),
+    "a load of LDS": ("ds_read_b32 v6, v4", "s_nop 0", "polls lds byte 0x0"),
+    "an atomic of LDS that changes nothing": ("ds_or_rtn_b32 v6, v4, v4", "s_nop 0", "polls lds byte 0x0"),
+    "beside a store of what is there": (LOAD, "global_store_dword v4, v4, s[6:7] offset:64", "polls flags[0] = 0x0"),
+    "beside a store to LDS of what is there": (LOAD, "ds_write_b32 v3, v4 offset:64", "polls flags[0] = 0x0"),
+    "with a barrier in each turn": (LOAD, "s_barrier", "polls flags[0] = 0x0"),
+    "with a delay in each turn": (
+        LOAD,
+        "s_movk_i32 s16, 3\ndelay:\ns_sub_u32 s16, s16, 1\ns_cmp_eq_u32 s16, 0\ns_cbranch_scc0 delay",
+        "polls flags[0] = 0x0",
+    ),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", POLLS)
+def test_a_dead_poll_that_counts(name: str, arch: str) -> None:
+    poll, also, says = POLLS[name]
+    with pytest.raises(DeadlockError) as caught:
+        run(POLL.format(poll=poll, also=also), arch, branch_limit=SMALL)
+    assert DEAD in str(caught.value)
+    assert says in str(caught.value)
+    assert "share of branch_limit" in str(caught.value)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", ["in-order", "random:3"])
+@pytest.mark.parametrize("memory", ["flat", "weak"])
+def test_under_every_schedule_and_memory(schedule: str, memory: str, arch: str) -> None:
+    body = POLL.format(poll=LOAD, also="global_store_dword v4, v4, s[6:7] offset:64 sc1")
+    with pytest.raises(DeadlockError, match=DEAD):
+        run(body, arch, schedule, memory=memory, branch_limit=SMALL)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_by_default_it_takes_16384_turns(arch: str) -> None:
+    with pytest.raises(DeadlockError, match="livelock: for 16384 turns"):
+        run(POLL.format(poll=LOAD, also="s_nop 0"), arch, lanes=64)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "random:3"])
+def test_a_wave_that_computes_for_long_before_it_sets_the_flag(schedule: str, arch: str) -> None:
+    """Meanwhile another workgroup polls and counts, more often than the limit says."""
+    setter = """
+s_cmp_eq_u32 s10, 0
+s_cbranch_scc1 polls
+s_movk_i32 s17, 6000
+busy:
+s_sub_u32 s17, s17, 1
+s_cmp_eq_u32 s17, 0
+s_cbranch_scc0 busy
+v_mov_b32_e32 v5, 2
+global_store_dword v4, v5, s[6:7] sc1
+s_endpgm
+polls:"""
+    end = "\nv_mov_b32_e32 v7, s14\nglobal_store_dword v4, v7, s[8:9]"
+    buffers, _ = run(setter + POLL.format(poll=LOAD, also="s_nop 0") + end, arch, schedule, 2, 64, branch_limit=SMALL)
+    assert int(buffers.flags[0]) == 2
+    assert int(buffers.out[0]) > 0
+
+
+#: 9000 turns of work in each wave. ``{work}`` may use s14, which counts down, and v5 = 4 * (s14 % 4096).
+LONG = """
+s_movk_i32 s14, 9000
+again:
+s_and_b32 s15, s14, 4095
+s_lshl_b32 s15, s15, 2
+v_mov_b32_e32 v5, s15
+{work}
+s_sub_u32 s14, s14, 1
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc0 again"""
+WORK = {
+    "computes": "s_nop 0",
+    "reads its arguments": "s_load_dwordx2 s[16:17], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)",
+    "adds up in LDS": "v_mov_b32_e32 v6, 1\nds_add_u32 v4, v6\ns_waitcnt lgkmcnt(0)",
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order"])
+def test_long_loops_that_work_run_to_their_end(work: str, schedule: str, arch: str) -> None:
+    """Four waves take 36000 branches together, each of them fewer than the limit."""
+    _, result = run(LONG.format(work=WORK[work]), arch, schedule, lanes=256, branch_limit=9500 * 8)
+    assert result.mnemonics["s_cbranch_scc0"] == 4 * 9000
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "random:3"])
+def test_branches_of_waves_do_not_add_up(schedule: str, arch: str) -> None:
+    run(LONG.format(work="s_nop 0"), arch, schedule, lanes=256, branch_limit=9000)
+    with pytest.raises(DeadlockError, match="livelock: more than 8000 backward branches of a wave"):
+        run(LONG.format(work="s_nop 0"), arch, schedule, lanes=256, branch_limit=8000)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_polling_while_memory_changes_has_a_limit_of_its_own(arch: str) -> None:
+    """A heartbeat goes on; the wave still reads nothing but what it has read before."""
+    body = POLL.format(poll=LOAD, also="global_atomic_add v4, v5, s[6:7] offset:64")
+    with pytest.raises(DeadlockError, match=r"more than 4096 turns in which a wave has read only.*\n.*polls flags"):
+        run(body, arch, lanes=64, branch_limit=200_000 // 8)
