@@ -9,7 +9,7 @@ import pytest
 
 from validation.mutation.edit import ROOT, EditError
 from validation.mutation.generated import generate, load_targets, sample
-from validation.mutation.manifest import load_corpus
+from validation.mutation.manifest import ManifestError, load_corpus
 from validation.mutation.operators import OPERATORS, OperatorEdit, SiteEdit, sites_of
 
 EXAMPLES = [
@@ -77,6 +77,21 @@ def test_generated_mutants_are_many_distinct_and_sampled_alike() -> None:
     assert [m.name for m in few] != [m.name for m in sample(made, 20, seed=2)]
     assert len({m.name.split("/")[1] for m in few}) == min(20, len({name.split("/")[1] for name in names}))
     assert sample(made, None, seed=1) == made
+    assert {name.split("/")[1] for name in names} == set(OPERATORS)  # each operator has a target, host code too
+
+
+def test_a_pattern_of_cases_means_all_that_are_called_so() -> None:
+    targets = load_targets(load_corpus().names)
+    cases = [trial.case for trial in targets.trials["hcgr/contract/k2.py"]]
+    assert "contract.k2.hc_count_3" in cases
+    assert len(cases) > 30
+    assert all(case.startswith("contract.k2.") for case in cases)
+
+
+def test_a_pattern_of_no_case_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "generated.toml").write_text('[cases]\n"hcgr/k1.py" = ["contract.k3.*"]\n')
+    with pytest.raises(ManifestError, match=r"no case of the grid is called 'contract\.k3\.\*'"):
+        load_targets({}, tmp_path)
 
 
 def test_every_target_exists() -> None:

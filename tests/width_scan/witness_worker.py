@@ -56,7 +56,7 @@ def confirm(name: str, strided: str, number: int) -> dict[str, Any]:
     mutant = next(mutant for mutant in load_corpus().mutants if mutant.name == name)
     (finding,) = scan_source(edited_sources(mutant.changes)[FILE], str(ROOT / FILE)).findings
     row, stride = finding.witness["row"], finding.witness[f"{strided}_stride"]
-    ran = {}
+    ran: dict[str, list[str]] = {}
     for kind, changes in (("broken", mutant.changes), ("real", ())):
         hs = 512 * (1 + 2 * number + (kind == "real"))  # a plan of its own: dispatch keeps what it has compiled
         with variant(changes, reload=(KERNEL,)):

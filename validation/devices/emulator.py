@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -45,9 +46,15 @@ def worker_environment(arch: str) -> dict[str, str]:
     return {"ARCH": arch, "FLYDSL_GPU_ARCH": arch, "FLYDSL_COMPILE_BACKEND": BACKEND}
 
 
+def without_root(text: str) -> str:
+    """``text`` with the files of this project named relative to its root."""
+    return text.replace(f"{_ROOT}{os.sep}", "")
+
+
 def finding_record(finding: Any) -> dict[str, Any]:
     """The report's form of an emulator finding; source files of this project relative to its root."""
     record = dict(finding.as_dict())
+    record["message"] = without_root(record["message"])
     for key in ("source_file", "via"):
         with contextlib.suppress(ValueError):  # a file from elsewhere keeps its whole path
             record[key] = record[key] and str(Path(record[key]).relative_to(_ROOT))
@@ -146,9 +153,9 @@ class EmulatorBench:
         from validation.emulator import KernelFault, LaunchError
 
         if isinstance(error, KernelFault):
-            return str(error), [finding_record(f) for f in error.findings]
+            return without_root(str(error)), [finding_record(f) for f in error.findings]
         if isinstance(error, LaunchError):
-            return f"a launch that hardware refuses: {error}", []
+            return f"a launch that hardware refuses: {without_root(str(error))}", []
         return None
 
     def watch_code(

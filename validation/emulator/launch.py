@@ -61,7 +61,7 @@ def launch(
         elsewhere memcheck reports a clamped lane.
     schedule: which waves run when, see ``schedule.py``: ``lockstep``, ``in-order``, ``reversed``, ``random:SEED``,
         ``systematic[:AT[+BY],...]``. branch_limit: backward branches of a wave without a barrier after which it is a
-        livelock; an eighth of it where the wave reads only what it has read before, a 1024th (but at least 4096) where
+        livelock; an eighth of it where the wave reads only what it has read before, a 1024th (but at least 2048) where
         all waves do, no memory changes and nothing else can run.
     completion, memory, lds_dma, xcds, cus_per_xcd: which legal behaviour of the hardware, see ``machine/options.py``.
     bound_views: a tensor argument that is a view of a larger storage may be touched from its first to its last element,

@@ -19,8 +19,12 @@ from validation.mutation.edit import ROOT
 from validation.mutation.manifest import CORPUS, Equivalence, ManifestError, Mutant, digest
 from validation.mutation.operators import OPERATORS, SiteEdit, sites_of
 from validation.mutation.trials import Trial
+from validation.operation import load_operation
+from validation.stages import Request, stage
 
 TABLE = "generated.toml"
+#: Whose cases a pattern of the table names.
+OPERATION = "hcgr"
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,10 @@ def load_targets(names: Mapping[str, Trial], folder: Path = CORPUS) -> Targets:
     """The targets of ``folder``; an unknown case or a malformed date is an error."""
     table = tomllib.loads((folder / TABLE).read_text())
     try:
-        chosen = {file: tuple(trials.resolve(case, names) for case in cases) for file, cases in table["cases"].items()}
+        chosen = {
+            file: tuple(trials.resolve(case, names) for given in cases for case in _expanded(given))
+            for file, cases in table["cases"].items()
+        }
         reviewed = {
             name: Equivalence(entry["reason"], date.fromisoformat(entry["expires"]))
             for name, entry in table.get("equivalent", {}).items()
@@ -43,6 +50,17 @@ def load_targets(names: Mapping[str, Trial], folder: Path = CORPUS) -> Targets:
     except (KeyError, ValueError) as error:
         raise ManifestError(f"{folder / TABLE}: {error}") from error
     return Targets(chosen, reviewed)
+
+
+def _expanded(case: str) -> list[str]:
+    """``contract.k1.*`` stands for every case of the grid that is called so; other names for themselves."""
+    if not case.endswith(".*"):
+        return [case]
+    request = Request(load_operation(OPERATION), OPERATION, devices.ARCHES[0], 0)
+    found = [task.id for task in stage(case.partition(".")[0]).plan(request) if task.id.startswith(case[:-1])]
+    if not found:
+        raise ValueError(f"no case of the grid is called {case!r} (see hcgr-validate --list)")
+    return found
 
 
 def generate(targets: Targets, root: Path = ROOT, arches: Sequence[str] = devices.ARCHES) -> list[Mutant]:

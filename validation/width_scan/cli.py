@@ -48,7 +48,8 @@ what is right but cannot be seen in the code is suppressed, with the reason:
 
 levels:     error; warning for a descriptor whose size the host passes, and so can refuse (does not fail the scan)
 exit codes: 0 nothing found; 1 findings (whatever else); 2 usage; 3 no findings, but a file that was asked for could
-            not be read, parsed or is in a language it does not know (C++, CuTe DSL): each is named
+            not be read, parsed or is in a language it does not know (C++, CuTe DSL, a notebook): each is named, and
+            so is a directory without a Python file
 
 examples:
     hcgr-width-scan kernels/                         hcgr-width-scan --format sarif --output scan.sarif .

@@ -62,7 +62,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What became of one file: "scanned", "no device code", "unsupported", "unreadable" or "error"."""
+    """What became of one file: "scanned", "no device code", "not scanned", "unsupported", "unreadable" or "error".
+
+    "not scanned" is one of another language met in a directory, "unsupported" one that was asked for by name.
+    """
 
     path: str
     status: str

@@ -37,7 +37,8 @@ class Footprint:
         dims = sorted(
             (int(s) * size, int(n)) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if s and n > 1
         )
-        run, outer = size, []
+        run = size
+        outer: list[tuple[int, int]] = []
         for stride, count in dims:
             if stride == run and not outer:
                 run *= count

@@ -31,9 +31,9 @@ PATIENCE = 1024
 BRANCH_LIMIT = 1 << 24
 #: Shares of that: turns in which a wave reads only where it has read before; and turns of all waves that poll, while no
 #: memory changes and nothing else can run (at least so many).
-REVISIT_SHARE, POLL_SHARE, LEAST_POLLS = 8, 1024, 4096
+REVISIT_SHARE, POLL_SHARE, LEAST_POLLS = 8, 1024, 2048
 #: Backward branches of a chunk after which it is watched for polling.
-WATCH_AFTER = 1 << 15
+WATCH_AFTER = 1 << 14
 
 
 class Steps(Protocol):
