@@ -93,3 +93,17 @@ def test_findings_of_initcheck_are_not_faults() -> None:
     space, x = fresh()
     body = [SCALE, "global_load_dword v2, v1, s[4:5]"]
     assert [f.check for f in launch_snippet(body, x, space, checks=("initcheck",)).findings] == ["initcheck"]
+
+
+@pytest.mark.parametrize("load", ["dwordx4 v[4:7]", "dword v4", "ushort v4"])
+def test_addresses_of_inactive_lanes_meet_no_small_allocation(load: str) -> None:
+    """Between the null of the inactive lanes and x lie tensors that are smaller than the access."""
+    space = AddressSpace()
+    small = [space.empty((1,), torch.uint8, f"small{i}") for i in range(16)]
+    x = space.empty((16, 8), torch.float32, "x")
+    small += [space.empty((1,), torch.uint8, f"more{i}") for i in range(16)]
+    space.mark_written(x)
+    assert any(tensor.data_ptr() < x.data_ptr() for tensor in small)
+    body = ["v_mov_b32_e32 v2, 0", "v_mov_b32_e32 v3, 0", "s_mov_b64 exec, 1", "v_mov_b32_e32 v2, s4",
+            "v_mov_b32_e32 v3, s5", f"global_load_{load}, v[2:3], off"]  # fmt: skip
+    assert launch_snippet(body, x, space, checks=CHECKS).findings == ()

@@ -59,6 +59,8 @@ class InitCheck:
                 continue
             offset = address - allocation.base
             inside = access.mask & (offset >= 0) & (offset + access.nbytes <= allocation.size)
+            if not inside.any():  # an inactive lane's address; the allocation may be smaller than the access
+                continue
             views = self._views_of(allocation)
             self._apply(port, w, access, views, np.where(inside, offset, 0), inside, False, allocation)
 
