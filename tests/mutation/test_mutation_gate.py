@@ -157,3 +157,29 @@ def test_figures() -> None:
     assert lines[0].split() == ["mutant", "oracle", "memcheck"]
     assert lines[2].split() == ["tail-guard/one", "X", "x"]
     assert lines[-2].split() == ["kills", "2", "1"]
+
+
+def test_markdown_tables_of_two_architectures() -> None:
+    def result(arch: str, *found: dict[str, Any]) -> dict[str, Any]:
+        records = list(found)
+        return {
+            "arch": arch,
+            "mutants": records,
+            "classes": summary.classes(records),
+            "counts": summary.count(records),
+            "gate": {"counted": len(records)},
+        }
+
+    def mutant(name: str, *fired: str) -> dict[str, Any]:
+        return {
+            "name": name, "class": name.partition("/")[0], "checks": list(fired), "expected": ["oracle"],
+            "outcome": "killed" if fired else "survived",
+        }  # fmt: skip
+
+    first = result("gfx942", mutant("tail-guard/a", "oracle"), mutant("tail-guard/b", "memcheck", "oracle"))
+    second = result("gfx950", mutant("tail-guard/a", "memcheck"), mutant("tail-guard/b"))
+    lines = summary.class_table([first, second])
+    assert lines[0] == "| class | mutants | killed on gfx942 | killed on gfx950 | memcheck | oracle |"
+    assert lines[2] == "| dropped tail guard | 2 | 2 of 2 | 1 of 2 | 2 | 2 |"
+    assert lines[-1] == "| **all** | 2 | 2 of 2 | 1 of 2 | 2 | 2 |"
+    assert summary.mutant_table([first, second])[2:] == ["| tail-guard/a | x | X |", "| tail-guard/b | x | X |"]

@@ -42,7 +42,7 @@ examples:
   hcgr-mutate --arch gfx942 --mutant tail-guard/combine-row   one mutant, as a survivor prints it
   hcgr-mutate --arch gfx942 --generated --sample 20 --seed 1  twenty mutants that operators make
   hcgr-mutate --arch gfx942 --resume                  go on where an interrupted run stopped
-  hcgr-mutate --table mutants.json                    the table of classes, in Markdown
+  hcgr-mutate --table mutants.json                    the kill matrix by class, in Markdown
 
 exit codes:
   0    PASS          enough mutants were killed, by their own checks
@@ -98,7 +98,8 @@ def parser() -> argparse.ArgumentParser:
     add("--corpus", type=Path, default=CORPUS, metavar="DIR", help="folder of the mutants")
     add("--op", default="hcgr", metavar="NAME", help="operation whose cases are run (default: hcgr)")
     add("--list", action="store_true", help="list the selected mutants, and stop")
-    add("--table", type=Path, nargs="+", metavar="RESULT", help="print the table of classes of results, and stop")
+    add("--table", type=Path, nargs="+", metavar="RESULT", 
+        help="print the kill matrix of results in Markdown, by class or with --matrix by mutant, and stop")  # fmt: skip
     return p
 
 
@@ -133,8 +134,8 @@ def _complain(line: str) -> None:
 def _run(arguments: list[str], root: Path) -> int:
     options = parser().parse_args(arguments)
     if options.table:
-        for line in summary.class_table([_result(path) for path in options.table]):
-            print(line)
+        table = summary.mutant_table if options.matrix else summary.class_table
+        print(*table([_result(path) for path in options.table]), sep="\n")
         return 0
     if options.jobs < 1 or (options.sample is not None and options.sample < 1):
         raise UsageError("--jobs and --sample must be at least 1")

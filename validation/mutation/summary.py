@@ -72,18 +72,45 @@ def matrix_lines(records: Sequence[JsonDict]) -> list[str]:
 
 
 def class_table(results: Sequence[JsonDict]) -> list[str]:
-    """The README's table of classes, in Markdown: a row a class, a column an arch."""
+    """The README's kill matrix, in Markdown: a row a class, its mutants that each check fired on, on any arch."""
+    columns = _columns(results)
     arches = [result["arch"] for result in results]
-    lines = [
-        f"| class | mutants | killed on {' | killed on '.join(arches)} | by |",
-        f"|---|---|{'---|' * len(arches)}---|",
-    ]
-    rows = {name: [row for r in results for row in r["classes"] if row["class"] == name] for name in CLASSES}
-    for name, found in rows.items():
-        most = max((row["mutants"] for row in found), default=0)
-        killed = [f"{row['killed']} of {row['mutants']}" for row in found]
-        by = list(dict.fromkeys(check for row in found for check in row["checks"]))
-        lines.append(f"| {CLASSES[name].title} | {most} | {' | '.join(killed)} | {', '.join(by[:4])} |")
+    lines = _head(["class", "mutants", *(f"killed on {arch}" for arch in arches), *columns])
+    for name, known in CLASSES.items():
+        mine = {record["name"] for result in results for record in result["mutants"] if record["class"] == name}
+        rows = [row for result in results for row in result["classes"] if row["class"] == name]
+        killed = [f"{row['killed']} of {row['mutants']}" for row in rows]
+        cells = [str(len(mine & _fired(results, check)) or "") for check in columns]
+        lines.append(_row([known.title, str(len(mine)), *killed, *cells]))
     totals = [f"{result['counts']['killed']} of {result['gate']['counted']}" for result in results]
-    most = max(len(result["mutants"]) for result in results)
-    return [*lines, f"| **all** | {most} | {' | '.join(totals)} | |"]
+    most = len({record["name"] for result in results for record in result["mutants"]})
+    return [*lines, _row(["**all**", str(most), *totals, *(str(len(_fired(results, check))) for check in columns)])]
+
+
+def mutant_table(results: Sequence[JsonDict]) -> list[str]:
+    """The kill matrix mutant by mutant, in Markdown: ``X`` a check that it aims at, ``x`` another that fired."""
+    columns = _columns(results)
+    expected = {record["name"]: record["expected"] for result in results for record in result["mutants"]}
+    marks = {
+        check: {name: "X" if check in expected[name] else "x" for name in _fired(results, check)} for check in columns
+    }
+    return [
+        *_head(["mutant", *columns]),
+        *(_row([name, *(marks[check].get(name, "") for check in columns)]) for name in sorted(expected)),
+    ]
+
+
+def _columns(results: Sequence[JsonDict]) -> list[str]:
+    return [row["check"] for row in checks([record for result in results for record in result["mutants"]])]
+
+
+def _fired(results: Sequence[JsonDict], check: str) -> set[str]:
+    return {record["name"] for result in results for record in result["mutants"] if check in record["checks"]}
+
+
+def _head(cells: Sequence[str]) -> list[str]:
+    return [_row(cells), "|" + "---|" * len(cells)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
