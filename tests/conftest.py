@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-#: Parts of a test's parameters that name a subprocess of their own.
+#: Parameters that name a subprocess of their own; whole ones, for a name like ``gemm_split_k`` is no group.
 GROUPS = ("gfx942", "gfx950", "fused", "split_k", "decoupled")
 
 
@@ -23,7 +23,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _split_scope(self, nodeid: str) -> str:
             file, _, rest = nodeid.partition("::")
-            parameters = rest.partition("[")[2]
+            parameters = rest.partition("[")[2].rstrip("]").split("-")
             return ":".join([file, *(group for group in GROUPS if group in parameters)])
 
     return ByFileAndGroup(config, log)

@@ -97,7 +97,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
 }
 #: Cases of each path, from the first, that run on both architectures; the others take turns between them, for
 #: hcgr-validate runs far more on each.
-ON_BOTH = 6
+ON_BOTH = 4
 
 
 def cases_of(arch: str, path: str) -> list[int]:
