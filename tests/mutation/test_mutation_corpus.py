@@ -171,3 +171,11 @@ def test_settings_of_a_case_can_be_given_beside_its_name() -> None:
 )
 def test_checks_are_told_from_the_record(stage_name: str, fragment: dict[str, object], fired: list[str]) -> None:
     assert checks_fired(stage_name, fragment) == fired
+
+
+def test_the_published_matrices_are_of_this_corpus() -> None:
+    names = {mutant.name for mutant in LOADED.mutants}
+    matrix = (ROOT / "docs" / "kill_matrix.md").read_text()
+    again = "run hcgr-mutate --arch all --report mutants.json and publish its --table and --matrix --table"
+    assert set(re.findall(r"^\| ([\w-]+/[\w-]+) \|", matrix, re.MULTILINE)) == names, again
+    assert f"| **all** | {len(names)} |" in (ROOT / "README.md").read_text(), again
