@@ -11,8 +11,9 @@ from hcgr.plan import CombinePlan, plan_combine
 from oracle.guards import poison, unwritten
 from validation.devices import emulator
 from validation.devices.pool import Pool
+from validation.kit import check_written
 from validation.operation import load_operation
-from validation.ops.combine import MOST_ELEMENTS, CombineDriver, check_written, choose_rows, contiguous_spans
+from validation.ops.combine import MOST_ELEMENTS, CombineDriver, choose_rows, contiguous_spans
 from validation.ops.combine_contract import _ILLEGAL
 from validation.ops.common import fill, poisoned_allocations
 from validation.ops.hcgr import COMBINE_CONTRACT, COMBINE_GRID
@@ -100,16 +101,16 @@ def test_allocations_are_poisoned_within_the_block_only() -> None:
 def test_unwritten_elements_and_foreign_rows_are_noticed() -> None:
     out = poison(torch.empty(8, 16, dtype=BF16))
     out[2:5] = 1.0
-    assert check_written(out, [2, 3, 4], [1, 5])["passed"]
+    assert check_written("r2", out, [2, 3, 4], [1, 5])["passed"]
     poison(out[3, 7:9])
-    missed = check_written(out, [2, 3, 4], [1, 5])
+    missed = check_written("r2", out, [2, 3, 4], [1, 5])
     assert (missed["passed"], "2 elements of rows 2..4 were never written, first [3, 7]" in missed["message"]) == (
         False,
         True,
     )
     out[3, 7:9] = 1.0
     out[5, 15] = 0.0
-    assert "row 5 was written" in check_written(out, [2, 3, 4], [1, 5])["message"]
+    assert "row 5 was written" in check_written("r2", out, [2, 3, 4], [1, 5])["message"]
 
 
 def test_inputs_follow_from_the_seed() -> None:

@@ -14,10 +14,10 @@ from hcgr import arch as arch_table
 from hcgr.plan import CombinePlan, plan_combine
 from oracle import compare_exact, reference
 from oracle.checks import check_combine
-from oracle.guards import poison, unwritten
+from oracle.guards import poison
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
-from validation.kit import comparison_of, contiguous_spans, simple_check
+from validation.kit import check_written, comparison_of, contiguous_spans, simple_check
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroup
 from validation.ops import combine_contract
 from validation.ops.common import fill, poisoned_allocations
@@ -101,7 +101,7 @@ class CombineDriver:
         if not checks[0]["passed"] or inputs.m == 0:
             return checks
         rows = inputs.rows
-        checks.append(check_written(outputs, rows, inputs.neighbours))
+        checks.append(check_written("r2", outputs, rows, inputs.neighbours))
         checks.append(
             comparison_of(
                 "r2",
@@ -179,26 +179,3 @@ def check_form(inputs: Inputs, r2: Any) -> JsonDict:
     if inputs.out is not None and r2.data_ptr() != inputs.out.data_ptr():
         problems.append("is not the caller's output buffer")
     return simple_check("r2", "form", problems, "shape, dtype and layout as promised")
-
-
-def check_written(r2: torch.Tensor, rows: Sequence[int], neighbours: Sequence[int]) -> JsonDict:
-    """No element of ``rows`` still holds the poison, every element of ``neighbours`` does."""
-    problems = []
-    for span in contiguous_spans(rows):
-        missing = unwritten(r2[span])
-        if len(missing):
-            row, column = (int(i) for i in missing[0])
-            problems.append(
-                f"{len(missing)} elements of rows {span.start}..{span.stop - 1} were never written, "
-                f"first [{span.start + row}, {column}]"
-            )
-    for row in neighbours:
-        if len(unwritten(r2[row : row + 1])) != r2.shape[1]:
-            problems.append(f"row {row} was written, no workgroup that ran owns it")
-    return simple_check(
-        "r2",
-        "written",
-        problems,
-        f"{len(rows)} rows written, {len(neighbours)} beside them kept",
-        len(rows) * r2.shape[1],
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .pairs import Pair
+from .pairs import Pair, lock
 
 _ONE = """
 v_cmp_eq_u32_e32 vcc, 0, v0
@@ -100,27 +100,7 @@ done:
 s_nop 0"""
 
 
-def _tried_lock(try_first: str, release: str) -> str:
-    return f"""
-{_ONE}
-v_mov_b32_e32 v6, 1
-v_mov_b32_e32 v7, 0
-again:
-{try_first}
-global_atomic_cmpswap v5, v4, v[6:7], s[6:7] sc0
-s_waitcnt vmcnt(0)
-v_readfirstlane_b32 s14, v5
-s_cmp_eq_u32 s14, 0
-s_cbranch_scc0 again
-buffer_inv sc1
-global_load_dword v8, v4, s[8:9]
-s_waitcnt vmcnt(0)
-v_add_u32_e32 v8, 1, v8
-global_store_dword v4, v8, s[8:9]
-{release}
-global_store_dword v4, v4, s[6:7] sc1"""
-
-
+_UNLOCK = "global_store_dword v4, v4, s[6:7] sc1"
 _LOOK_FIRST = """global_load_dword v8, v4, s[6:7] sc1
 s_waitcnt vmcnt(0)
 v_readfirstlane_b32 s15, v8
@@ -153,14 +133,14 @@ FLAG_PAIRS = (
     Pair("look-back over packed states", _LOOK_BACK, "nothing orders them", 6, 64),
     Pair(
         "lock, released by a store",
-        _tried_lock("", "buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)}"),
+        lock("buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)}", _UNLOCK),
         "not waited for",
         5,
         64,
     ),
     Pair(
         "lock, looked at before it is tried",
-        _tried_lock(_LOOK_FIRST, "{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)"),
+        lock("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)", _UNLOCK, _LOOK_FIRST),
         "neither written through",
         5,
         64,

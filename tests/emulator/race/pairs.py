@@ -610,12 +610,14 @@ done:
 s_nop 0"""
 
 
-def _lock(release: str) -> str:
+def lock(release: str, unlock: str = "global_atomic_swap v4, v4, s[6:7]", try_first: str = "") -> str:
+    """A counter behind a lock; ``try_first``: what a turn does before it tries to take it."""
     return f"""
 {_ONE}
 v_mov_b32_e32 v6, 1
 v_mov_b32_e32 v7, 0
 again:
+{try_first}
 global_atomic_cmpswap v5, v4, v[6:7], s[6:7] sc0
 s_waitcnt vmcnt(0)
 v_readfirstlane_b32 s14, v5
@@ -627,7 +629,7 @@ s_waitcnt vmcnt(0)
 v_add_u32_e32 v8, 1, v8
 global_store_dword v4, v8, s[8:9]
 {release}
-global_atomic_swap v4, v4, s[6:7]"""
+{unlock}"""
 
 
 FLAGS = (
@@ -672,8 +674,8 @@ global_store_dword v4, v6, s[6:7] sc1""",
         3,
         64,
     ),
-    Pair("lock", _lock("buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)}"), "not waited for", 3, 64),
-    Pair("lock, written back", _lock("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)"), "neither written through", 3, 64),
+    Pair("lock", lock("buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)}"), "not waited for", 3, 64),
+    Pair("lock, written back", lock("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)"), "neither written through", 3, 64),
 )
 
 PAIRS = LDS + WORKGROUP + AGENT + FLAGS
