@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .pairs import Pair, lock
+from .pair import Pair
+from .pairs import lock
 
 _ONE = """
 v_cmp_eq_u32_e32 vcc, 0, v0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .pairs import Pair
+from .pair import Pair
 
 #: v[8:9]: the flat address of this thread's word of LDS; v5: LDS byte of the thread that is one wave on.
 _LOCAL = """

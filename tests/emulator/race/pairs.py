@@ -1,331 +1,9 @@
-"""Safe and unsafe variants of small kernels, which differ in what orders their accesses and in nothing else.
-
-In a body, ``{a|b}`` is ``a`` in the safe variant and ``b`` in the unsafe one; ``{a}`` is in the safe one only.
-"""
+"""Pairs over global memory, within a workgroup and between them; and all pairs."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-_CHOICE = re.compile(r"\{([^{}|]*)(?:\|([^{}]*))?\}", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """says: what the finding about the unsafe variant says. check: which check makes it."""
-
-    name: str
-    body: str
-    says: str
-    groups: int = 1
-    lanes: int = 256
-    check: str = "racecheck"
-
-    @property
-    def safe(self) -> str:
-        return _CHOICE.sub(lambda m: m[1], self.body)
-
-    @property
-    def unsafe(self) -> str:
-        return _CHOICE.sub(lambda m: m[2] or "", self.body)
-
-
-#: LDS byte of the thread that is one wave on.
-_NEIGHBOUR = """
-v_add_u32_e32 v5, 0x100, v3
-v_and_b32_e32 v5, 0x3ff, v5
-"""
-_FILL = (
-    _NEIGHBOUR
-    + """
-ds_write_b32 v3, v0
-s_waitcnt lgkmcnt(0)
-s_barrier
-"""
-)
-#: From here on one lane of wave 0 is active, until _ALL.
-_ONE = """
-v_cmp_eq_u32_e32 vcc, 0, v0
-s_and_saveexec_b64 s[12:13], vcc
-"""
-_ALL = """
-s_mov_b64 exec, s[20:21]
-"""
-
-LDS = (
-    Pair(
-        "write then read",
-        _NEIGHBOUR
-        + """
-ds_write_b32 v3, v0
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)""",
-        "no barrier orders them",
-    ),
-    Pair(
-        "read then write",
-        _FILL
-        + """
-ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-ds_write_b32 v3, v6""",
-        "lds write races with the read",
-    ),
-    Pair(
-        "barrier without a wait for the write",
-        _NEIGHBOUR
-        + """
-ds_write_b32 v3, v0
-{s_waitcnt lgkmcnt(0)}
-s_barrier
-ds_read_b32 v6, v5""",
-        "the earlier one was not waited for",
-    ),
-    Pair(
-        "barrier without a wait for the read",
-        _FILL
-        + """
-ds_read_b32 v6, v5
-{s_waitcnt lgkmcnt(0)}
-s_barrier
-ds_write_b32 v3, v1""",
-        "the earlier one was not waited for",
-    ),
-    Pair(
-        "wait that leaves one write",
-        _NEIGHBOUR
-        + """
-ds_write_b32 v3, v0 offset:1024
-ds_write_b32 v3, v0
-s_waitcnt lgkmcnt({0|1})
-s_barrier
-ds_read_b32 v6, v5""",
-        "the earlier one was not waited for",
-    ),
-    Pair(
-        "one buffer refilled while others read",
-        _NEIGHBOUR
-        + """
-s_mov_b32 s14, 0
-loop:
-ds_write_b32 v3, v0
-s_waitcnt lgkmcnt(0)
-s_barrier
-ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-v_add_u32_e32 v0, 1, v0
-s_add_u32 s14, s14, 1
-s_cmp_lt_u32 s14, 3
-s_cbranch_scc1 loop""",
-        "lds write races with the read",
-    ),
-    Pair(
-        "two buffers, alternating",
-        _NEIGHBOUR
-        + """
-s_mov_b32 s14, 0
-loop:
-s_and_b32 s15, s14, {1|0}
-s_lshl_b32 s15, s15, 10
-v_add_u32_e32 v7, s15, v3
-v_add_u32_e32 v8, s15, v5
-ds_write_b32 v7, v0
-s_waitcnt lgkmcnt(0)
-s_barrier
-ds_read_b32 v6, v8
-s_waitcnt lgkmcnt(0)
-v_add_u32_e32 v0, 1, v0
-s_add_u32 s14, s14, 1
-s_cmp_lt_u32 s14, 4
-s_cbranch_scc1 loop""",
-        "lds write races with the read",
-    ),
-    Pair(
-        "barrier hoisted out of the loop",
-        _NEIGHBOUR
-        + """
-s_mov_b32 s14, 0
-{|s_barrier}
-loop:
-ds_write_b32 v3, v0
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-s_add_u32 s14, s14, 1
-s_cmp_lt_u32 s14, 2
-s_cbranch_scc1 loop""",
-        "no barrier orders them",
-    ),
-    Pair(
-        "epilogue reuses the tile",
-        _FILL
-        + """
-ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-v_lshlrev_b32_e32 v7, 1, v3
-ds_write_b64 v7, v[0:1]""",
-        "lds write races with the read",
-    ),
-    Pair(
-        "load into LDS",
-        _NEIGHBOUR
-        + """
-s_lshl_b32 s14, s11, 8
-s_mov_b32 m0, s14
-global_load_lds_dword v3, s[4:5]
-{s_waitcnt vmcnt(0)|s_nop 0}
-s_barrier
-{s_nop 0|s_waitcnt vmcnt(0)}
-ds_read_b32 v6, v5""",
-        "the earlier one was not waited for",
-    ),
-    Pair(
-        "load into LDS, counted",
-        _NEIGHBOUR
-        + """
-s_lshl_b32 s14, s11, 8
-s_add_u32 m0, s14, 0x400
-global_load_lds_dword v3, s[4:5]
-s_mov_b32 m0, s14
-global_load_lds_dword v3, s[4:5]
-s_waitcnt vmcnt({0|1})
-s_barrier
-ds_read_b32 v6, v5""",
-        "the earlier one was not waited for",
-    ),
-    Pair(
-        "load into LDS over a tile that is read",
-        _FILL
-        + """
-ds_read_b32 v6, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-s_lshl_b32 s14, s11, 8
-s_mov_b32 m0, s14
-global_load_lds_dword v3, s[4:5]""",
-        "lds write races with the read",
-    ),
-    Pair(
-        "sum of atomics, read",
-        """
-v_mov_b32_e32 v5, 1
-ds_add_u32 v4, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-ds_read_b32 v6, v4
-s_waitcnt lgkmcnt(0)""",
-        "no barrier orders them",
-    ),
-    Pair(
-        "atomics after their zero",
-        _ONE
-        + """
-ds_write_b32 v4, v4
-s_waitcnt lgkmcnt(0)
-"""
-        + _ALL
-        + """
-{s_barrier}
-v_mov_b32_e32 v5, 1
-ds_add_u32 v4, v5""",
-        "no barrier orders them",
-    ),
-    Pair(
-        "halves of a word",
-        """
-v_lshlrev_b32_e32 v5, 2, v1
-s_lshl_b32 s14, s11, {1|0}
-s_and_b32 s14, s14, 2
-v_add_u32_e32 v5, s14, v5
-ds_write_b16 v5, v0""",
-        "lds write races with the write",
-        lanes=128,
-    ),
-    Pair(
-        "one word, every wave its own",
-        _ONE
-        + _ALL
-        + """
-v_mov_b32_e32 v5, s11
-s_mul_i32 s14, s11, {4|0}
-v_mov_b32_e32 v6, s14
-ds_write_b32 v6, v5""",
-        "lds write races with the write",
-    ),
-    Pair(
-        "wide write over narrow reads",
-        _FILL
-        + """
-ds_read_u16 v6, v5
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-v_lshlrev_b32_e32 v7, 4, v0
-ds_write_b128 v7, v[0:3]""",
-        "lds write races with the read",
-    ),
-    Pair(
-        "two elements at once",
-        _NEIGHBOUR
-        + """
-ds_write2_b32 v3, v0, v1 offset1:128
-s_waitcnt lgkmcnt(0)
-{s_barrier}
-ds_read2_b32 v[6:7], v5 offset1:128
-s_waitcnt lgkmcnt(0)""",
-        "no barrier orders them",
-        lanes=128,
-    ),
-    Pair(
-        "flag in LDS",
-        """
-ds_write_b32 v3, v4
-s_waitcnt lgkmcnt(0)
-s_barrier
-s_cmp_eq_u32 s11, 0
-s_cbranch_scc0 reader
-v_mov_b32_e32 v5, 1
-ds_write_b32 v3, v0 offset:2048
-{s_waitcnt lgkmcnt(0)}
-ds_write_b32 v4, v5 offset:64
-s_branch done
-reader:
-ds_read_b32 v6, v4 offset:64
-s_waitcnt lgkmcnt(0)
-v_readfirstlane_b32 s14, v6
-s_cmp_eq_u32 s14, 1
-s_cbranch_scc0 reader
-v_lshlrev_b32_e32 v7, 2, v1
-ds_read_b32 v8, v7 offset:2048
-done:
-s_nop 0""",
-        "no barrier orders them",
-        lanes=128,
-    ),
-    Pair(
-        "different barriers",
-        """
-s_cmp_eq_u32 s11, 0
-s_cbranch_scc0 {join|other}
-s_nop 0
-{join:}
-s_barrier
-{|s_branch done}
-{|other:}
-{|s_barrier}
-{|done:}
-s_nop 0""",
-        "different barriers",
-        check="synccheck",
-    ),
-)
+from .lds_pairs import LDS
+from .pair import ALL, ONE, Pair
 
 WORKGROUP = (
     Pair(
@@ -421,7 +99,7 @@ global_atomic_add v7, v4, v6, s[6:7] sc0
 v_readfirstlane_b32 s15, v7
 v_mov_b32_e32 v8, s15
 ds_write_b32 v4, v8
-""" + _ALL + """
+""" + ALL + """
 s_waitcnt lgkmcnt(0)
 s_barrier
 ds_read_b32 v8, v4
@@ -482,56 +160,56 @@ s_lshl_b32 s14, s10, 8
     ),
     Pair(
         "last arriver, written through",
-        _last_arriver("{sc1|}", _DRAIN, "s_barrier", _ONE, _DRAIN, "sc1"),
+        _last_arriver("{sc1|}", _DRAIN, "s_barrier", ONE, _DRAIN, "sc1"),
         "neither written through",
         4,
         128,
     ),
     Pair(
         "last arriver, written back",
-        _last_arriver("", "{buffer_wbl2 sc1}\n" + _DRAIN, "s_barrier", _ONE, _ACQUIRE, ""),
+        _last_arriver("", "{buffer_wbl2 sc1}\n" + _DRAIN, "s_barrier", ONE, _ACQUIRE, ""),
         "neither written through",
         4,
         128,
     ),
     Pair(
         "last arriver, waits for the stores",
-        _last_arriver("sc1", "{" + _DRAIN + "}", "s_barrier", _ONE, _DRAIN, "sc1"),
+        _last_arriver("sc1", "{" + _DRAIN + "}", "s_barrier", ONE, _DRAIN, "sc1"),
         "not waited for with vmcnt",
         4,
         128,
     ),
     Pair(
         "last arriver, invalidates",
-        _last_arriver("", _FULL, "s_barrier", _ONE, _DRAIN + "\n{buffer_inv sc1}", ""),
+        _last_arriver("", _FULL, "s_barrier", ONE, _DRAIN + "\n{buffer_inv sc1}", ""),
         "no buffer_inv sc1",
         4,
         128,
     ),
     Pair(
         "last arriver, loads go past the caches",
-        _last_arriver("sc1", _DRAIN, "s_barrier", _ONE, _DRAIN, "{sc1|}"),
+        _last_arriver("sc1", _DRAIN, "s_barrier", ONE, _DRAIN, "{sc1|}"),
         "no buffer_inv sc1",
         4,
         128,
     ),
     Pair(
         "last arriver, barrier before the arrival",
-        _last_arriver("sc1", _DRAIN, "{s_barrier}", _ONE, _DRAIN, "sc1"),
+        _last_arriver("sc1", _DRAIN, "{s_barrier}", ONE, _DRAIN, "sc1"),
         "nothing orders them",
         4,
         128,
     ),
     Pair(
         "last arriver, one lane arrives",
-        _last_arriver("sc1", _DRAIN, "s_barrier", "{" + _ONE + "}", _DRAIN, "sc1"),
+        _last_arriver("sc1", _DRAIN, "s_barrier", "{" + ONE + "}", _DRAIN, "sc1"),
         "nothing orders them",
         4,
         128,
     ),
     Pair(
         "last arriver, relaxed",
-        _last_arriver("{sc1|}", "{" + _DRAIN + "}", "s_barrier", _ONE, _DRAIN, "{sc1|}"),
+        _last_arriver("{sc1|}", "{" + _DRAIN + "}", "s_barrier", ONE, _DRAIN, "{sc1|}"),
         "not waited for with vmcnt",
         4,
         128,
@@ -545,7 +223,7 @@ global_store_dword v5, v0, s[4:5] sc1
 s_waitcnt vmcnt(0)
 v_mov_b32_e32 v6, 1
 """
-        + _ONE
+        + ONE
         + """
 global_atomic_add v7, v4, v6, s[6:7] sc0
 s_mov_b64 exec, s[20:21]
@@ -571,7 +249,7 @@ s_nop 0""",
         """
 v_mov_b32_e32 v6, 1
 """
-        + _ONE
+        + ONE
         + """
 global_atomic_add v7, v4, v6, s[6:7] sc0
 s_waitcnt vmcnt(0)
@@ -594,7 +272,7 @@ s_cmp_eq_u32 s10, 0
 s_cbranch_scc0 reader
 global_store_dword v3, v0, s[4:5] {load}
 {wait}
-{_ONE}
+{ONE}
 v_mov_b32_e32 v6, 1
 global_store_dword v4, v6, s[6:7] {flag}
 s_branch done
@@ -613,7 +291,7 @@ s_nop 0"""
 def lock(release: str, unlock: str = "global_atomic_swap v4, v4, s[6:7]", try_first: str = "") -> str:
     """A counter behind a lock; ``try_first``: what a turn does before it tries to take it."""
     return f"""
-{_ONE}
+{ONE}
 v_mov_b32_e32 v6, 1
 v_mov_b32_e32 v7, 0
 again:
@@ -666,7 +344,7 @@ v_add_u32_e32 v7, v7, v0
 global_store_dword v3, v7, s[8:9]
 {{buffer_wbl2 sc1}}
 s_waitcnt vmcnt(0)
-{_ONE}
+{ONE}
 s_add_u32 s14, s10, 1
 v_mov_b32_e32 v6, s14
 global_store_dword v4, v6, s[6:7] sc1""",

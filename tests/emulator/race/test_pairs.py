@@ -6,8 +6,8 @@ import pytest
 
 from .flag_pairs import FLAG_PAIRS
 from .flat_pairs import FLAT_PAIRS
+from .pair import Pair
 from .pairs import PAIRS as OTHER_PAIRS
-from .pairs import Pair
 from .probe import SCHEDULES, run
 
 ARCHS = ("gfx942", "gfx950")
