@@ -128,6 +128,9 @@ def test_the_result_holds_together(real: tuple[engine.Result, Path, Silent], tmp
         document | {"counts": document["counts"] | {"killed": 9}},
         document | {"mutants": []},
         document | {"sentinel": document["sentinel"] | {"outcome": "survived"}},
+        document | {"gate": document["gate"] | {"reasons": []}},
+        document | {"mutants": [document["mutants"][0] | {"right_check": None}, *document["mutants"][1:]]},
+        document | {"mutants": [document["mutants"][0] | {"trials": []}, *document["mutants"][1:]]},
     ):
         with pytest.raises(result.InvalidResultError):
             result.write(path, broken, TODAY)
@@ -161,6 +164,7 @@ class FakePool:
 
     answers: ClassVar[dict[str, Any]] = {}
     asked: ClassVar[list[str]] = []
+    before: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *arguments: Any) -> None:
         pass
@@ -174,6 +178,7 @@ class FakePool:
     def run(self, tasks: Any, modules: Any) -> Iterator[tuple[Any, Outcome]]:
         for task in tasks:
             FakePool.asked.append(task.id)
+            FakePool.before.get(task.id, lambda: None)()
             given = FakePool.answers.get(task.id)
             if isinstance(given, BaseException):
                 raise given
@@ -189,7 +194,7 @@ class FakePool:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> type[FakePool]:
     monkeypatch.setattr(engine, "Pool", FakePool)
-    FakePool.answers, FakePool.asked = {}, []
+    FakePool.answers, FakePool.asked, FakePool.before = {}, [], {}
     return FakePool
 
 
@@ -255,6 +260,23 @@ def test_results_of_other_sources_or_arch_are_not_taken_up(pool: type[FakePool],
     assert pool.asked == []
 
 
+@pytest.mark.parametrize("when", ["clean.0", "loosened-tolerance/sentinel", "loosened-tolerance/b"])
+def test_sources_that_change_meanwhile_prove_nothing(pool: type[FakePool], tmp_path: Path, when: str) -> None:
+    for package in ("hcgr", "oracle", "validation"):
+        (tmp_path / package).mkdir()
+    (tmp_path / "oracle" / "rounding.py").write_text("LAMBDA = 8.0\n")
+
+    def edit() -> None:
+        (tmp_path / "hcgr" / "new.py").write_text("x = 1\n")
+
+    pool.before = {when: edit}
+    settings = Settings("gfx942", 1, today=TODAY, root=tmp_path)
+    with pytest.raises(EngineError, match=r"sources changed during the run \(.*new\.py\)"):
+        go(tmp_path / "state", settings=settings)
+    kept = (tmp_path / "state").read_text().splitlines() if (tmp_path / "state").exists() else []
+    assert len(kept) == pool.asked.index(when)
+
+
 def test_a_changed_test_is_another_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from validation.mutation import trials
 
@@ -297,6 +319,13 @@ def test_list_names_the_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(line.startswith("tail-guard/") for line in lines)
 
 
+def test_list_follows_the_arch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--list", "--class", "loose-wait"]) == 0
+    both = capsys.readouterr().out.splitlines()
+    assert cli.main(["--list", "--class", "loose-wait", "--arch", "gfx942"]) == 0
+    assert 0 < len(capsys.readouterr().out.splitlines()) < len(both)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "hcgr-mutation/1"}'])
 def test_no_table_of_what_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     (tmp_path / "r.json").write_text(text)
@@ -319,7 +348,10 @@ def test_results_of_another_operation_are_not_taken_up(pool: type[FakePool], tmp
     "arguments",
     [["--no-such"], [], ["--arch", "gfx90a"], ["--arch", "gfx942", "--mutant", "no/such"], ["--jobs", "0", "--list"],
      ["--arch", "gfx942", "--min-kill-rate", "1.5"], ["--arch", "gfx942", "--report", "/no/such/folder/x.json"],
-     ["--arch", "gfx942", "--corpus", "/no/such/folder"]],
+     ["--arch", "gfx942", "--corpus", "/no/such/folder"],
+     ["--list", "--class", "tail-guard", "--mutant", "tail-guard/combine-row"],
+     ["--list", "--sample", "3", "--mutant", "tail-guard/combine-row"],
+     ["--list", "--generated", "--class", "tail-guard"]],
 )  # fmt: skip
 def test_bad_arguments_run_nothing(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2

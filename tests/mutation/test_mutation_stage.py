@@ -59,3 +59,40 @@ def test_a_result_that_cannot_be_believed_is_a_usage_error(tmp_path: Path, text:
     plan = Plan(load_operation("hcgr"), "hcgr", mutants=(str(path),))
     with pytest.raises(SelectionError, match=r"--mutants .*result\.json"):
         plan.check()
+
+
+def gate_payload(**changes: Any) -> dict[str, Any]:
+    gate = {"min_kill_rate": 1.0, "kill_rate": 1.0, "counted": 3, "reasons": [], "warnings": []}
+    return {"gate": gate, "partial": False, "outcome": "PASS", "sources": sources_digest(ROOT)} | changes
+
+
+def test_the_gate_is_a_case_of_its_own() -> None:
+    """Kills by wrong checks and ended equivalences are in no mutant's outcome."""
+    assert mutants.execute(gate_payload(), None)["status"] == "pass"
+    reasons = ["5 mutants were killed by another check than their own, 3 may be", "x: review it again"]
+    failed = gate_payload(outcome="FAIL", gate=gate_payload()["gate"] | {"reasons": reasons})
+    judged = mutants.execute(failed, None)
+    assert (judged["status"], judged["reason"]) == ("fail", "; ".join(reasons))
+    assert mutants.execute(failed | {"sources": "0" * 16}, None)["status"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        ({}, "the whole"),
+        ({"classes": ["tail-guard"]}, "a part"),
+        ({"sample": 3}, "a part"),
+        ({"generated": True}, "a part"),
+    ],
+)
+def test_a_result_on_a_part_of_the_corpus_says_so(
+    selection: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {"mutants": [], "classes": [], "generated": False, "seed": 0, "sample": None, "every_trial": False}
+    result = {
+        "arch": "gfx942", "mutants": [], "selection": whole | selection, "source": {"digest": "d"},
+        "gate": gate_payload()["gate"], "verdict": {"result": "PASS"},
+    }  # fmt: skip
+    monkeypatch.setattr(mutants, "_load", lambda path: result)
+    (task,) = mutants.plan(request("result.json"))
+    assert (task.id, words in task.why[0]) == ("mutants.gate", True)

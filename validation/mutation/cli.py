@@ -7,13 +7,13 @@ import json
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 from validation import devices
+from validation.command_line import CommandLine, Parser, UsageError
 from validation.mutation import result, summary
 from validation.mutation.console import Console
 from validation.mutation.coverage import DefaultRun
@@ -25,7 +25,7 @@ from validation.mutation.manifest import CLASSES, CORPUS, Corpus, ManifestError,
 from validation.mutation.outcome import COMMAND
 from validation.mutation.state import State, sources_digest
 from validation.operation import JsonDict
-from validation.report.verdict import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE
+from validation.report.verdict import EXIT_CODES
 from validation.report.writer import ReportPathError, probe, report_paths
 from validation.stages.environment import describe, source_state
 
@@ -52,13 +52,12 @@ exit codes:
   130  interrupted   what was done is kept; go on with --resume"""
 
 
-class UsageError(Exception):
-    """Bad arguments; the message is one line for the user."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+FRAME = CommandLine(
+    COMMAND,
+    usage=(ManifestError, ReportPathError, FileNotFoundError),
+    interrupted="interrupted; what was done is kept, go on with --resume",
+    about="this says nothing about the mutants",
+)
 
 
 def _share(text: str) -> float:
@@ -70,7 +69,7 @@ def _share(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """The argument parser; its ``error`` raises :class:`UsageError`."""
-    p = _Parser(
+    p = Parser(
         prog=COMMAND,
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -113,22 +112,7 @@ def default_jobs() -> int:
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Run the command; returns the exit code. ``root`` is for tests."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return _run(arguments, root)
-    except (UsageError, ManifestError, ReportPathError, FileNotFoundError) as error:
-        _complain(f"error: {error} (see {COMMAND} --help)")
-        return EXIT_USAGE
-    except KeyboardInterrupt:
-        _complain("interrupted; what was done is kept, go on with --resume")
-        return EXIT_INTERRUPTED
-    except Exception as error:
-        traceback.print_exc()
-        _complain(f"internal error: {type(error).__name__}: {error}; this says nothing about the mutants")
-        return EXIT_CODES["INCONCLUSIVE"]
-
-
-def _complain(line: str) -> None:
-    print(f"{COMMAND}: {line}", file=sys.stderr, flush=True)
+    return FRAME.run(lambda: _run(arguments, root))
 
 
 def _run(arguments: list[str], root: Path) -> int:
@@ -137,17 +121,17 @@ def _run(arguments: list[str], root: Path) -> int:
         table = summary.mutant_table if options.matrix else summary.class_table
         print(*table([_result(path) for path in options.table]), sep="\n")
         return 0
-    if options.jobs < 1 or (options.sample is not None and options.sample < 1):
-        raise UsageError("--jobs and --sample must be at least 1")
+    _check(options)
+    arches = [arch for arch in devices.ARCHES if arch in options.arch or "all" in options.arch]
     corpus = load_corpus(options.corpus)
     chosen = _selected(corpus, options, root)
     if options.list:
         for mutant in chosen:
-            print(f"{mutant.name}: {mutant.title} [{', '.join(mutant.archs)}; {', '.join(mutant.checks) or 'any'}]")
+            if not arches or set(arches) & set(mutant.archs):
+                print(f"{mutant.name}: {mutant.title} [{', '.join(mutant.archs)}; {', '.join(mutant.checks) or 'any'}]")
         return 0
-    if not options.arch:
+    if not arches:
         raise UsageError(f"--arch is needed: {', '.join(devices.ARCHES)} or all")
-    arches = [arch for arch in devices.ARCHES if arch in options.arch or "all" in options.arch]
     paths = report_paths(options.report, arches) if options.report else {}
     for path in paths.values():
         probe(path)
@@ -157,6 +141,16 @@ def _run(arguments: list[str], root: Path) -> int:
     finally:
         signal.signal(signal.SIGTERM, previous)
     return next((EXIT_CODES[name] for name in ("FAIL", "INCONCLUSIVE") if EXIT_CODES[name] in codes), 0)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what would be ignored."""
+    if options.jobs < 1 or (options.sample is not None and options.sample < 1):
+        raise UsageError("--jobs and --sample must be at least 1")
+    if options.mutant and (options.classes or options.sample is not None):
+        raise UsageError("--mutant names mutants one by one and does not go together with --class or --sample")
+    if options.generated and options.classes:
+        raise UsageError("--class chooses hand-written mutants and does not go together with --generated")
 
 
 def _result(path: Path) -> JsonDict:
@@ -197,7 +191,7 @@ def _try_arch(arch: str, *arguments: Any) -> int:
     try:
         return _run_arch(arch, *arguments)
     except EngineError as error:
-        _complain(f"{arch}: INCONCLUSIVE: {error}")
+        FRAME.complain(f"{arch}: INCONCLUSIVE: {error}")
         return EXIT_CODES["INCONCLUSIVE"]
 
 
@@ -210,7 +204,7 @@ def _run_arch(
     path: Path | None,
     root: Path,
 ) -> int:
-    begun, started = time.monotonic(), datetime.now(timezone.utc)
+    begun, started = time.monotonic(), datetime.now(UTC)
     console, today = Console(), date.today()
     sources = sources_digest(root)
     settings = Settings(arch, options.jobs, options.op, root, options.every_case, today)

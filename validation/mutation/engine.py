@@ -19,7 +19,7 @@ from validation.devices.pool import Pool
 from validation.mutation.edit import ROOT, EditError
 from validation.mutation.manifest import Mutant, digest, distinct_trials
 from validation.mutation.outcome import Clean, clean_trials, crashed_answer, invalid_answer, record_of
-from validation.mutation.state import State
+from validation.mutation.state import State, stamp
 from validation.mutation.trials import Trial, content
 from validation.operation import JsonDict
 
@@ -101,7 +101,18 @@ class _Runner:
         self._cache = cache
         self._clean: Clean = {}
         self._seconds: dict[tuple[Any, ...], float] = {}
+        self._stamp = stamp(settings.root)
         self.resumed = 0
+
+    def _keep(self, item: str, answer: JsonDict) -> None:
+        """Keep an answer, unless somebody has changed the sources: children import them from where they are."""
+        changed = sorted({path for path, *_ in stamp(self._settings.root) ^ self._stamp})
+        if changed:
+            raise EngineError(
+                f"the sources changed during the run ({changed[0]}): nothing can be concluded; run it on a copy of "
+                "the tree, or again"
+            )
+        self._state.add(item, answer)
 
     # -- clean -------------------------------------------------------------------------------------------------
 
@@ -125,7 +136,7 @@ class _Runner:
                 self._progress.done(record["trial"], record["status"], record["reason"])
                 if record["status"] == "pass":
                     kept = {"trials": [record], "ended": "done", "reason": "", "cpu_s": record["seconds"]}
-                    self._state.add(_clean_item(by_name[record["trial"]]), kept)
+                    self._keep(_clean_item(by_name[record["trial"]]), kept)
                 else:
                     wrong.append(f"{record['trial']} ({record['case']}): {record['status']}: {record['reason']}")
             missing = asked[len(answer["trials"]) :]
@@ -178,7 +189,7 @@ class _Runner:
             )
         for task, outcome in self._pool.run(tasks, MODULES):
             answer = _answer(outcome)
-            self._state.add(self._item(by_name[task.id]), answer)
+            self._keep(self._item(by_name[task.id]), answer)
             yield by_name[task.id], answer
 
     def _item(self, mutant: Mutant) -> str:

@@ -58,7 +58,7 @@ def judge(
         elif date.fromisoformat(record["expires"]) < today:
             reasons.append(f"{record['name']}: its equivalence was reviewed until {record['expires']}; review it again")
     warnings = [
-        f"{record['name']} was killed by {', '.join(record['checks'])}, not by {' or '.join(record['expected'])}"
+        f"{record['name']} was killed by {', '.join(record['checks'])}, not by {', '.join(record['expected'])}"
         for record in records
         if record["right_check"] is False
     ]

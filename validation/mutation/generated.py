@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-
-import tomllib
 
 from validation import devices
 from validation.mutation import trials

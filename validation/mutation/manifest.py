@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import tomllib
 
 from schemas import load_schema
 from validation import devices
@@ -74,7 +74,7 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One defect. ``name`` is ``class/name``; any of ``checks`` is the right one to kill it (none: any at all)."""
+    """One defect. ``name`` is ``class/name``; ``checks`` holds the one that must kill it, or none: any check may."""
 
     name: str
     title: str
@@ -125,7 +125,6 @@ def load_manifest(path: Path, name: str, names: Mapping[str, Trial]) -> Mutant:
         equivalent = Equivalence(given["reason"], date.fromisoformat(given["expires"])) if given else None
     except ValueError as error:
         raise ManifestError(f"{path}: {error}") from error
-    checks = (table["check"],) if isinstance(table["check"], str) else tuple(table["check"])
     return Mutant(
         name=name,
         title=table["title"],
@@ -133,7 +132,7 @@ def load_manifest(path: Path, name: str, names: Mapping[str, Trial]) -> Mutant:
         kind=table["kind"],
         paths=tuple(table["paths"]),
         archs=tuple(table.get("archs", devices.ARCHES)),
-        checks=checks,
+        checks=(table["check"],),
         trials=chosen,
         changes=tuple(_change(edit) for edit in table["edit"]),
         rarity=table["rarity"],

@@ -67,16 +67,39 @@ def problems(document: Mapping[str, Any], today: date) -> list[str]:
     if broken:
         return broken
     records, gate = document["mutants"], document["gate"]
+    broken += [f"{record['name']}: {what}" for record in records for what in _contradictions(record)]
     again = judge(records, gate["min_kill_rate"], gate["max_wrong_check"], today, document["selection"]["generated"])
     if document["counts"] != summary.count(records) or document["default_run"] != summary.default_run(records):
         broken.append("counts are not what the mutants add up to")
     if document["checks"] != summary.checks(records) or document["classes"] != summary.classes(records):
         broken.append("checks or classes are not what the mutants add up to")
-    if (gate["kill_rate"], document["verdict"]["result"]) != (again.kill_rate, again.result):
-        broken.append(f"the gate says {document['verdict']['result']}, the mutants give {again.result}")
+    said = document["verdict"]
+    if (gate["kill_rate"], said["result"], said["exit_code"]) != (
+        again.kill_rate,
+        again.result,
+        EXIT_CODES[again.result],
+    ):
+        broken.append(f"the gate says {said['result']} ({said['exit_code']}), the mutants give {again.result}")
+    elif (gate["counted"], gate["reasons"], gate["warnings"]) != (again.counted, again.reasons, again.warnings):
+        broken.append("the gate's reasons or warnings are not those that the mutants give")
     if document["sentinel"]["outcome"] != "killed":
         broken.append("the forced failure was not seen")
     return broken
+
+
+def _contradictions(record: Mapping[str, Any]) -> list[str]:
+    """What a record says of a mutant that cannot be so: a kill without a check, or one that its trials do not show."""
+    killed = record["outcome"] == "killed"
+    fired = {check for trial in record["trials"] if trial["status"] == "fail" for check in trial["checks"]}
+    right = bool(set(record["expected"]) & set(record["checks"])) if killed and record["expected"] else None
+    wrong = []
+    if killed != bool(record["checks"]):
+        wrong.append(f"{record['outcome']}, with checks {record['checks']}")
+    if not set(record["checks"]) <= fired:
+        wrong.append(f"checks {record['checks']}, its trials show {sorted(fired)}")
+    if record["right_check"] != right:
+        wrong.append(f"right_check is {record['right_check']}, must be {right}")
+    return wrong
 
 
 def write(path: Path, document: Mapping[str, Any], today: date) -> None:

@@ -82,19 +82,36 @@ def _pytest(trial: Trial, arch: str, operation: str, stderr: Path) -> Outcome:
 
     from validation.mutation.edit import ROOT
 
-    said = io.StringIO()
+    said, phases = io.StringIO(), _Phases()
     node = str(ROOT / trial.case.partition(":")[2])
     options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
     with redirect_stdout(said), redirect_stderr(said):
-        code = pytest.main([*options, "--rootdir", str(ROOT), node])
-    text = said.getvalue().strip()
-    last = text.splitlines()[-1] if text else ""
-    if code == pytest.ExitCode.OK:
-        return fragment("pass"), []
-    if code == pytest.ExitCode.TESTS_FAILED:
-        told = next((line for line in text.splitlines() if line.startswith("E  ")), last)
-        return fragment("fail", f"{trial.case}: {told.strip()}"), ["tests"]
-    return fragment("error", f"pytest ended with {code!r}: {last}"), []
+        code = pytest.main([*options, "--rootdir", str(ROOT), node], plugins=[phases])
+    last = said.getvalue().strip()[-200:]
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return fragment("error", f"pytest ended with {code!r}: {last}"), []
+    if "call" in phases.failed:
+        return fragment("fail", f"{trial.case}: {phases.failed['call']}"), ["tests"]
+    for phase, told in phases.failed.items():
+        return fragment("error", f"{trial.case}: its {phase} failed, which says nothing: {told}"), []
+    if not phases.passed:
+        return fragment("error", f"{trial.case}: no test ran to its end: {last}"), []
+    return fragment("pass"), []
+
+
+class _Phases:
+    """A pytest plugin: tests whose call passed, and the first failure by phase. Only a call's sees a mutant."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Called by pytest for set-up, call and teardown of each test."""
+        self.passed += report.when == "call" and report.outcome == "passed"
+        if report.outcome == "failed":
+            lines = [line for line in report.longreprtext.splitlines() if line.startswith("E  ")]
+            self.failed.setdefault(report.when, lines[0].removeprefix("E").strip() if lines else report.longreprtext)
 
 
 _RUN: dict[str, Callable[[Trial, str, str, Path], Outcome]] = {"control": _control, "pytest": _pytest}

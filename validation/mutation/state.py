@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,22 @@ def sources_digest(root: Path) -> str:
     total = hashlib.sha256(platform.python_version().encode())
     for name in VERSIONS:
         total.update(f"{name} {importlib.metadata.version(name)}\n".encode())
+    for path in _files(root):
+        total.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def _files(root: Path) -> Iterator[Path]:
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*")):
             if path.suffix in _SUFFIXES and path.is_file():
-                total.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
-    return total.hexdigest()[:16]
+                yield path
+
+
+def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
+    """Path, time of change and size of each file behind :func:`sources_digest`: cheap enough to look at often."""
+    found = ((path, path.stat()) for path in _files(root))
+    return frozenset((str(path), status.st_mtime_ns, status.st_size) for path, status in found)
 
 
 class State:
@@ -64,6 +76,7 @@ class State:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             entry: dict[str, Any] = {"key": self._key, "item": item, "answer": answer}
-            with self._path.open("a") as stream:
-                stream.write(("\n" if self._cut_off else "") + json.dumps(entry) + "\n")
+            line = ("\n" if self._cut_off else "") + json.dumps(entry) + "\n"
+            with self._path.open("ab", buffering=0) as stream:  # one write: another run may append at the same time
+                stream.write(line.encode())
             self._cut_off = False

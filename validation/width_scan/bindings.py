@@ -51,7 +51,9 @@ def named_index(name: str, value: Value) -> Value:
         return value
     raised = role.name == "row index" and value.sym.op == "leaf" and value.sym.role is PROGRAM_ID[1]
     if raised or (value.sym.hi > role.limit and role.name != "row index"):
-        return replace(value, sym=symbols.leaf(name, role))
+        return replace(
+            value, sym=symbols.leaf(name, role), role=role.name if role.name == "split index" else value.role
+        )
     return value
 
 
@@ -72,16 +74,17 @@ def cap(frame: Frame, name: str, value: Value) -> Value:
         return value
     bound = max(limits, key=lambda v: v.sym.hi)
     role = bound.sym.role or replace(LOOP, name="bound", limit=bound.sym.hi, typical=min(bound.sym.hi, 131072))
+    below = bound.sym.text if bound.source == "parameter" and bound.sym.op == "leaf" else ""
     if value.tile is not None and not value.sites:
         own = {q.text for q in symbols.quantities(value.sym) if q.hi <= INT32_MAX}
         if bound.sym.hi > INT32_MAX and not own.isdisjoint(q.text for q in symbols.quantities(bound.sym)):
             return value  # where the bound takes more than 32 bits, so does the value that is made of it
-        value = replace(value, sym=symbols.leaf(name, role, bound.sym.hi))
+        value = replace(value, sym=symbols.leaf(name, role, bound.sym.hi, below))
         if value.width == NARROW and bound.sym.hi > INT32_MAX and value.tile is not None:
             return replace(value, sites=new_site(frame, "product", value.tile, value.sym, value, value))
         return value
     if bound.sym.hi < value.sym.hi and bound.sym.hi + 1024 <= INT32_MAX and bound.sym.hi > 0:
-        return replace(value, sym=symbols.leaf(name, role, bound.sym.hi), sites=frozenset())
+        return replace(value, sym=symbols.leaf(name, role, bound.sym.hi, below), sites=frozenset())
     return value
 
 

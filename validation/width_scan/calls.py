@@ -73,7 +73,7 @@ def program_id(axis: int, text: str) -> Value:
 def call(frame: Frame, node: ast.Call) -> Value:
     """The value of a call."""
     receiver, name, known = _callee(frame, node.func)
-    args = [frame.evaluate(part.value if isinstance(part, ast.Starred) else part) for part in node.args]
+    args = _arguments(frame, node)
     keywords = {keyword.arg or "**": frame.evaluate(keyword.value) for keyword in node.keywords}
     if known is not None:
         function, env = known
@@ -87,13 +87,26 @@ def call(frame: Frame, node: ast.Call) -> Value:
     return handler(this) if handler is not None else unknown(this)
 
 
+def _arguments(frame: Frame, node: ast.Call) -> list[Value]:
+    """Positional arguments; a starred tuple of known parts gives its parts."""
+    args: list[Value] = []
+    for part in node.args:
+        if isinstance(part, ast.Starred):
+            held = frame.evaluate(part.value)
+            args += held.items if held.items is not None else [held.element or held]
+        else:
+            args.append(frame.evaluate(part))
+    return args
+
+
 def _callee(frame: Frame, func: ast.expr) -> tuple[Value | None, str, tuple[Function, Env | None] | None]:
     """Receiver, last name, and the function if it is a known one."""
     if isinstance(func, ast.Name):
         value = lookup(frame, func.id)
         if value is not None and value.kind is Kind.FUNCTION:
             return None, func.id, value.function
-        return None, func.id, None
+        _, inner = frame.function.module.imports.get(func.id, ("", ""))
+        return None, (inner or func.id) if value is None else func.id, None
     if isinstance(func, ast.Attribute):
         root = dotted(func).split(".")[0]
         method = _method(frame, func)
@@ -110,11 +123,16 @@ def _callee(frame: Frame, func: ast.expr) -> tuple[Value | None, str, tuple[Func
 
 
 def _method(frame: Frame, func: ast.Attribute) -> tuple[Value | None, str, tuple[Function, None]] | None:
-    """The device function of a class of this file, where only one has the name and the language has none such."""
-    found = frame.function.module.methods.get(func.attr, ())
-    if len(found) != 1 or func.attr in frame.analyzer.engine.handlers:
+    """The device function of a class of this file: of the class that is named, or the only one of that name.
+
+    A method that is called as the language calls one of its own is only taken by the name of its class.
+    """
+    found = frame.function.module.methods.get(func.attr, [])
+    named = dotted(func.value).rpartition(".")[2] if isinstance(func.value, (ast.Name, ast.Attribute)) else ""
+    mine = [function for function in found if function.qualified.split(".")[-2] == named]
+    if not mine and (len(found) != 1 or func.attr in frame.analyzer.engine.handlers):
         return None
-    (function,) = found
+    function = (mine or found)[0]
     owner = function.qualified.split(".")[-2]
     static = any(dotted(decorator) == "staticmethod" for decorator in function.node.decorator_list)
     bound = not static and dotted(func.value).rpartition(".")[2] != owner

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from validation.command_line import CommandLine, Parser, UsageError
 from validation.width_scan.limits import (
     DEFAULT_CONSTANT,
     DEFAULT_PARAMETER,
@@ -18,13 +19,18 @@ from validation.width_scan.limits import (
     LOOP,
     POSITION,
     PROGRAM_ID,
+    PROGRAMS,
+    RANGE,
     ROLES,
+    SPLIT_POSITION,
     THREAD,
     Role,
 )
 from validation.width_scan.output import exit_code, render
 from validation.width_scan.scan import scan_paths
 
+COMMAND = "hcgr-width-scan"
+FRAME = CommandLine(COMMAND, about="this says nothing about the files")
 _DESCRIPTION = """\
 Finds int32 index overflow in Triton, Gluon and FlyDSL kernels, from the syntax tree (nothing is imported).
 
@@ -74,6 +80,9 @@ def limits_table() -> str:
             LOADED,
             LOOP,
             POSITION,
+            SPLIT_POSITION,
+            PROGRAMS,
+            RANGE,
             FLAT_TOKENS,
             DEFAULT_PARAMETER,
             DEFAULT_CONSTANT,
@@ -83,10 +92,11 @@ def limits_table() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hcgr-width-scan",
+    parser = Parser(
+        prog=COMMAND,
         description=_DESCRIPTION,
         epilog=_EPILOG,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="Python files, or directories to search for them")
@@ -109,15 +119,18 @@ def _write(path: Path, text: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point. Returns the exit code."""
-    parser = _parser()
-    options = parser.parse_args(argv)
+    return FRAME.run(lambda: _run(argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    options = _parser().parse_args(argv)
     if options.limits:
         sys.stdout.write(limits_table())
         return 0
     if not options.paths:
-        parser.error("no PATH given: name Python files, or directories that hold them")
+        raise UsageError("no PATH given: name Python files, or directories that hold them")
     if options.output is not None and not options.output.parent.is_dir():
-        parser.error(f"--output {options.output}: {options.output.parent} is not a directory")
+        raise UsageError(f"--output {options.output}: {options.output.parent} is not a directory")
     result = scan_paths(options.paths)
     text = render(result, options.format)
     if options.output is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from validation.width_scan.symbols import evaluate, witness
+from validation.width_scan.symbols import evaluate, quantities, witness
 from validation.width_scan.values import Operand, Site
 
 SUPPRESSION = re.compile(r"#\s*width-scan:\s*(?P<verb>.*)$")
@@ -145,6 +145,9 @@ def group(sites: Iterable[Site], sinks: dict[tuple[str, int, int, str], set[int]
         values = witness(site.sym, site.threshold)
         if values is not None:
             values = values or {"the size": site.sym.hi}  # known at compile time
+            for quantity in quantities(site.sym):  # an index below a parameter takes one more of that
+                if quantity.below:
+                    values.setdefault(quantity.below, values[quantity.text] + 1)
             groups.setdefault(_group_key(site), []).append((site, values))
     findings = []
     for members in groups.values():

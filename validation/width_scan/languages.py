@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 from validation.width_scan import symbols
 from validation.width_scan.calls import Call, program_id, unknown
 from validation.width_scan.descriptors import descriptor
+from validation.width_scan.frames import Frame
 from validation.width_scan.limits import INT32_MAX, LOADED, THREAD, role_of
 from validation.width_scan.operations import arithmetic, buffer_offset
+from validation.width_scan.prepass import leftmost
+from validation.width_scan.scopes import lookup
 from validation.width_scan.sites import new_site
 from validation.width_scan.typenames import width_of
 from validation.width_scan.values import (
@@ -57,7 +61,17 @@ def _to(this: Call) -> Value:
     value = this.receiver
     if value is None:
         return unknown(this)
-    return cast(this, value, width_of(this.frame, this.expression(0, "dtype")))
+    asked = this.expression(0, "dtype")
+    width = width_of(this.frame, asked)
+    if width is None and value.kind is Kind.INT and isinstance(asked, ast.Name) and _is_parameter(this.frame, asked.id):
+        width = WIDE  # the launcher chooses the index type: it can be 64 bits where the tensor asks for it
+    return cast(this, value, width)
+
+
+def _is_parameter(frame: Frame, name: str) -> bool:
+    """Whether a compile-time parameter of a kernel, of unknown value, goes by `name`."""
+    held = lookup(frame, name)
+    return held is not None and held.is_constant and held.literal is None
 
 
 def _cast(this: Call) -> Value:
@@ -116,7 +130,14 @@ def _load(this: Call) -> Value:
 
 
 def _store(this: Call) -> Value:
-    this.report(this.receiver, *this.args[:1], this.keywords.get("pointer"), this.keywords.get("ptr"))
+    this.report(this.receiver, this.keywords.get("pointer"), this.keywords.get("ptr"))
+    if this.receiver is None or this.frame.dialect != "flydsl":  # there a method's argument is what it stores
+        this.report(*this.args[:1])
+    return OTHER
+
+
+def _store_value_first(this: Call) -> Value:
+    this.report(*this.args[1:], *(this.keywords[k] for k in ("ptr", "memref", "indices") if k in this.keywords))
     return OTHER
 
 
@@ -134,9 +155,14 @@ def _buffer_access(this: Call) -> Value:
     return _loaded(this)
 
 
+#: A pointer into memory of the workgroup, of which there is far less than 2^31 of anything.
+_LOCAL = re.compile(r"(?:.*_)?(?:lds|smem|shared|sram)(?:_.*)?", re.I)
+
+
 def _address_call(this: Call) -> Value:
     values = this.everything()
-    this.report(*values)
+    if not (this.node.args and _LOCAL.fullmatch(leftmost(this.node.args[0]))):
+        this.report(*values)
     return next((v for v in values if v.kind in (Kind.POINTER, Kind.BUFFER)), Value(Kind.POINTER))
 
 
@@ -188,6 +214,14 @@ def _extreme(op: str) -> Callable[[Call], Value]:
         )
 
     return handler
+
+
+def _clamp(this: Call) -> Value:
+    """``tl.clamp(x, low, high)``: at most `high`."""
+    value, high = this.receiver or this.argument(0, "x"), this.argument(1 if this.receiver else 2, "max")
+    if value is None or high is None or value.kind is not Kind.INT or high.kind is not Kind.INT:
+        return value or OTHER
+    return _extreme("min")(replace(this, receiver=None, args=[value, high], keywords={}))
 
 
 def _select(this: Call) -> Value:
@@ -282,7 +316,8 @@ _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (
         "inttoptr",
         _address_call,
     ),
-    ("generic_load generic_store ptr_load ptr_store GlobalLoad", _generic_access),
+    ("generic_load generic_store ptr_load GlobalLoad", _generic_access),
+    ("ptr_store memref_store memref_store_vec", _store_value_first),
     ("copy copy_atom_call make_view load_tile store_tile", _copy),
     (
         "create_buffer_resource create_buffer_resource_from_addr make_buffer_ptr make_buffer_tensor make_rsrc "
@@ -294,6 +329,7 @@ _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (
     ("cdiv ceildiv ceil_div", _cdiv),
     ("minimum min minsi minui", _extreme("min")),
     ("maximum max maxsi maxui", _extreme("max")),
+    ("clamp", _clamp),
     ("where select", _select),
     (
         "multiple_of max_contiguous max_constancy broadcast_to expand_dims reshape ravel "

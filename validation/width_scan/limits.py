@@ -36,6 +36,14 @@ _OUTER = r"(?:b|z|e|g|batch|head|heads|expert|experts|chunk|split|group|page|blo
 #: Most specific first.
 ROLES: tuple[Role, ...] = (
     Role(
+        "summary stride",
+        1024,
+        128,
+        1,
+        r".*(?:scale|lse|loss|rstd|mean|exp_?sum|max_?logit).*stride.*|.*stride.*(?:scale|lse|loss|rstd|mean|exp_?sum|max_?logit).*",
+        "one value for 16 or more elements of a row of 16,384",
+    ),
+    Role(
         "outer stride",
         2**28,
         2**24,
@@ -56,7 +64,7 @@ ROLES: tuple[Role, ...] = (
         2**16,
         4096,
         1,
-        r"strides?_\w+_?(?:[knd]|hdim|dim|dstate|csize|col)(?:_in)?",
+        r"(?:[a-z]{1,3}_)?strides?_(?:\w+_?)?(?:[knd]|hdim|dim|dstate|csize|col)(?:_in)?",
         "a row of 65,536: the k, n or d of a weight or of a key and value",
     ),
     Role(
@@ -86,6 +94,14 @@ ROLES: tuple[Role, ...] = (
         cased=r"T|TQ|TK|TC|NT|SEQ\w*",
     ),
     Role(
+        "heads of a group",
+        64,
+        8,
+        1,
+        r"(?:.*_)?(?:query|q|kv|gqa|heads?)_(?:.*_)?(?:gro?u?p)s?(?:_(?:size|sz|num))?(?:_pow2|_p2)?|.*q_per_kv.*|kv_groups",
+        "64 query heads share a key and value",
+    ),
+    Role(
         "tile",
         1024,
         128,
@@ -113,7 +129,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role("experts", 384, 256, 1, r".*experts?.*|e", "384 routed experts (Kimi K2)"),
     Role("top-k", 16, 8, 1, r".*top_?k.*", "16 experts a token"),
-    Role("heads", 128, 32, 1, r".*heads?|h|hq|hkv|hc|n_?head\w*|num_?head\w*|.*_hn?|g", "128 heads"),
+    Role("heads", 128, 32, 1, r".*heads?|h|hq|hk|hv|hkv|hc|n_?head\w*|num_?head\w*|.*_hn?|g", "128 heads"),
     Role(
         "head size",
         576,
@@ -124,12 +140,13 @@ ROLES: tuple[Role, ...] = (
     ),
     Role("batch", 4096, 256, 1, r".*batch.*|b|z", "4,096 sequences a batch"),
     Role("vocabulary", 2**18, 128256, 1, r".*vocab.*", "262,144 tokens (the largest vocabularies in use)"),
+    Role("rank", 2048, 512, 1, r".*(?:lora|rank).*", "2,048: the compressed queries of latent attention"),
     Role(
         "width",
         16384,
         4096,
         1,
-        r".*(?:cols?|columns?|hidden|inter|dim|width|hs|rank|feature|size).*|n_?\w?|k_?\w?|d_?\w?|v|[nk]_in",
+        r".*(?:cols?|columns?|hidden|inter|dim|width|hs|feature|size).*|n_?\w?|k_?\w?|d_?\w?|v|[nk]_in",
         "16,384: hidden sizes of the largest open models",
     ),
 )
@@ -145,6 +162,12 @@ PROGRAM_ID = {
 }
 THREAD = Role("thread id", 1024, 256, 1, "", "1,024 threads a workgroup")
 POSITION = Role("position", 2**20, 131072, 1, "", "block id x tile: a position along one dimension of at most 1 M")
+#: Its parts together are one dimension of a matrix.
+SPLIT_POSITION = Role("position", 16384, 4096, 1, "", "part x tile: a position along the split dimension of a weight")
+PROGRAMS = Role("programs", 2**24, 65536, 1, "", "a product of tile counts: programs of one grid, 16 M")
+#: A count of tiles along one dimension.
+TILE_COUNT = re.compile(r"(?:num|n|total)_?(?:pids?|tiles?|blocks?|programs?|wgs?)(?:_\w+)?|num_pid\w*|n?tiles_[mnk]")
+RANGE = Role("tile", 65536, 1024, 16, "", "tl.arange: all of a row of 65,536, in registers")
 FLAT_TOKENS = Role("tokens", 2**20, 131072, 1, "", "batch x sequence length: at most 1 M tokens in all")
 
 #: What the name of a variable that holds a block id or a loaded value says of it.
@@ -152,7 +175,8 @@ INDEX_ROLES: tuple[Role, ...] = (
     Role("head index", 128, 32, 1, r".*head.*|hid|off_?h\w?|i_h\w?|h_id|pid_h|hkv?_?id|.*_hz?", "128 heads"),
     Role("expert index", 384, 256, 1, r".*expert.*|eid|off_?e|pid_e|e_id", "384 routed experts (Kimi K2)"),
     Role("split index", 64, 8, 1, r".*split.*|pid_k|k_?id|.*xcd.*", "64 parts of a split K or split KV"),
-    Role("batch index", 4096, 256, 1, r".*batch.*|bid|off_?[bz]|i_b|pid_[bz]|b_id|.*_idx_b", "4,096 sequences a batch"),
+    Role("worker index", 1024, 256, 1, r"i_s|sm_?id|pid_sm|worker\w*|cu_?id", "a grid of one or a few programs a CU"),
+    Role("batch index", 4096, 256, 1, r".*batch.*|bid|off_?[bz]|i_[bn]|pid_[bz]|b_id|.*_idx_b", "4,096 sequences"),
     Role("group index", 128, 8, 1, r"group\w*|g_?id|off_?g|pid_g", "128 groups of a normalisation"),
     Role(
         "column block",
@@ -166,8 +190,24 @@ INDEX_ROLES: tuple[Role, ...] = (
 )
 #: Such a tensor holds one value for 16 or more elements of what it describes: 1 M rows x 1,024 values fit 31 bits.
 SUMMARY_POINTER = re.compile(
-    r"(?:scale|lse|rstd|rrms|mean|amax|amin|delta|bias|zero_?point|softmax|alibi)|^[ab]_?s_?ptrs?$", re.I
+    r"(?:.*_)?(?:[a-z]{0,3}scales?|d?lse|rstd|rrms|d?mean|d?loss(?:es)?|exp_?sums?|max_?logits?|a(?:bs)?max|amin|zero_?points?|zeros|zp|alibi\w*|[ab]_?s)"
+    r"(?:_(?:ptrs?|pointers?|base|start|in|out|cache))*",
+    re.I,
 )
+
+
+@functools.cache
+def is_summary(name: str) -> bool:
+    """Whether a tensor of that name is one of :data:`SUMMARY_POINTER`."""
+    return SUMMARY_POINTER.fullmatch(name) is not None
+
+
+@functools.cache
+def counts_tiles(name: str) -> bool:
+    """Whether a variable of that name is one of :data:`TILE_COUNT`."""
+    return TILE_COUNT.fullmatch(name.lower()) is not None
+
+
 #: A sum counts where it exceeds the range by half: the limits of its terms are rounded up.
 SUM_MARGIN = 3 * 2**30
 
@@ -203,6 +243,25 @@ def parameter_role(name: str, siblings: Iterable[str]) -> Role:
     return _PLAIN_STRIDE
 
 
+#: Widths that are those of one head in a kernel that is also told how many heads there are.
+_HEAD_WIDTH = re.compile(r"[KVD]|D[KV]?|HD|DIM")
+#: A count of heads; in lower case ``h`` and ``g`` are tensors.
+_HEAD_COUNT = re.compile(r"H[QKV]*|NH|\w*[Nn](?:[Uu][Mm])?_?\w*(?:HEADS?|heads?)")
+
+
+@functools.cache
+def _counts_heads(name: str) -> bool:
+    return _HEAD_COUNT.fullmatch(name) is not None
+
+
+def constant_role(name: str, siblings: Iterable[str]) -> Role | None:
+    """The row for a compile-time parameter that only the others explain; None if its own name does."""
+    if len(name) <= 3 and _HEAD_WIDTH.fullmatch(name) and any(map(_counts_heads, siblings)):
+        return _HEAD_SIZE
+    return None
+
+
+_HEAD_SIZE = next(role for role in ROLES if role.name == "head size")
 _PLAIN_STRIDE = next(role for role in ROLES if role.name == "stride")
 
 

@@ -4,13 +4,19 @@ CASES_JSON holds ``{"cases": [{"name", "repo", "path", "before", "after", "chang
 before and after a fix. FILES_DIR holds their text as ``<name>/before.<suffix>`` and ``<name>/after.<suffix>``.
 Prints a Markdown table. A case counts as caught where a finding's operation or fix lies within three lines of a
 line that the fix changed; cases without such lines, or without an after-file, count by file.
+
+``python -m validation.width_scan.measure --speed FILES_DIR [--count N]`` prints what a scan of N files takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +160,33 @@ def _summary(known: list[Outcome], outcomes: Sequence[Outcome], missing: Sequenc
     return lines
 
 
+#: Files of the speed that is asked of a scan, and seconds that they may take.
+SPEED_FILES, SPEED_SECONDS = 1000, 20.0
+
+
+def speed(folder: Path, count: int) -> str:
+    """What a scan of `count` files takes: those of `folder`, over and over, as files of their own.
+
+    Raises:
+        FileNotFoundError: there is no Python file below `folder`.
+    """
+    files = sorted(folder.rglob("*.py"))
+    if not files:
+        raise FileNotFoundError(f"{folder}: no Python file below it")
+    with tempfile.TemporaryDirectory(prefix="width-scan-") as place:
+        for number, file in zip(range(count), itertools.cycle(files), strict=False):
+            shutil.copyfile(file, Path(place, f"f{number}.py"))
+        lines = sum(len(path.read_bytes().splitlines()) for path in Path(place).iterdir())
+        started = time.process_time()
+        result = scan_paths([place])
+        seconds = time.process_time() - started
+    kernels = sum(file.kernels for file in result.files)
+    return (
+        f"{len(result.files)} files, {lines:,} lines, {kernels:,} kernels: {seconds:.1f} CPU s, "
+        f"{seconds / count * SPEED_FILES:.1f} s per {SPEED_FILES:,} files (asked for: at most {SPEED_SECONDS:g})"
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line. Exit code 0; 2 for usage."""
     parser = argparse.ArgumentParser(
@@ -161,10 +194,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("cases", type=Path)
-    parser.add_argument("files", type=Path)
+    parser.add_argument("cases", type=Path, nargs="?", metavar="CASES_JSON")
+    parser.add_argument("files", type=Path, nargs="?", metavar="FILES_DIR")
+    parser.add_argument("--speed", type=Path, metavar="FILES_DIR", help="time a scan of these files instead")
+    parser.add_argument("--count", type=int, default=SPEED_FILES, metavar="N", help="files of it (default %(default)s)")
     parser.add_argument("--details", action="store_true", help="list every finding in an after-file")
     options = parser.parse_args(argv)
+    if options.speed is not None:
+        if options.count < 1 or not any(options.speed.rglob("*.py")):
+            parser.error(f"--speed needs a directory with Python files, --count at least 1; got {options.speed}")
+        sys.stdout.write(speed(options.speed, options.count) + "\n")
+        return 0
+    if options.cases is None or options.files is None:
+        parser.error("need CASES_JSON and FILES_DIR, or --speed FILES_DIR")
     if not options.cases.is_file() or not options.files.is_dir():
         parser.error(f"need a JSON file and a directory, got {options.cases} and {options.files}")
     cases = json.loads(options.cases.read_text(encoding="utf-8"))["cases"]

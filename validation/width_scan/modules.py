@@ -255,7 +255,8 @@ def parse(source: str, path: str) -> Module:
     _Indexer(module).run(everything=mentions_device_language(source))
     for function in module.functions:
         if function.kind != "plain":
-            for node in walk(function.node):
+            function.nodes = walk(function.node)
+            for node in function.nodes:
                 if isinstance(node, ast.Call):
                     module.called.add(dotted(node.func).rpartition(".")[2])
     return module

@@ -9,7 +9,17 @@ from dataclasses import replace
 
 from validation.width_scan import symbols
 from validation.width_scan.frames import Frame
-from validation.width_scan.limits import BUFFER_SPAN, FLAT_TOKENS, INT32_MAX, POSITION, SUM_MARGIN, SUMMARY_POINTER
+from validation.width_scan.limits import (
+    BUFFER_SPAN,
+    FLAT_TOKENS,
+    INT32_MAX,
+    POSITION,
+    PROGRAMS,
+    SPLIT_POSITION,
+    SUM_MARGIN,
+    counts_tiles,
+    is_summary,
+)
 from validation.width_scan.sites import new_site
 from validation.width_scan.values import (
     BOOL,
@@ -56,7 +66,7 @@ def _sequence(a: Value, b: Value) -> Value:
 
 def _address(frame: Frame, node: ast.expr, op: type[ast.operator], a: Value, b: Value) -> Value:
     base, offset = (a, b) if a.kind in (Kind.POINTER, Kind.BUFFER) else (b, a)
-    if base.variable and SUMMARY_POINTER.search(base.variable):
+    if offset.sites and base.variable and is_summary(base.variable):
         offset = replace(offset, sites=NO_SITES)
     frame.analyzer.report(frame, offset, node)
     if op not in (ast.Add, ast.Sub) or offset.kind is base.kind:
@@ -135,10 +145,14 @@ def _names_tile(sym: symbols.Sym) -> bool:
 
 
 def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
+    if all(v.role == PROGRAMS.name or (v.variable and counts_tiles(v.variable)) for v in (a, b)):
+        return integer(symbols.leaf(_text(node), PROGRAMS), NARROW, role=PROGRAMS.name)
     for x, y in ((a, b), (b, a)):
         counts_sequences = x.source in ("program id", "loaded value") or x.role == "batch"
         if y.role == "sequence" and counts_sequences and not y.is_constant:
             return integer(symbols.leaf(_text(node), FLAT_TOKENS), NARROW, role="tokens")
+        if x.role in ("splits", "split index") and is_tile(y):
+            return integer(symbols.leaf(_text(node), SPLIT_POSITION), NARROW, role="position")
         if x.is_index and is_tile(y) and x.role != "tokens":
             sym = symbols.multiply(x.sym, y.sym)
             if sym.op == "*" and sym.hi > POSITION.limit:
@@ -164,7 +178,7 @@ def _add(node: ast.expr, a: Value, b: Value) -> Value:
 
 
 def _subtract(node: ast.expr, a: Value, b: Value) -> Value:
-    return integer(a.sym, NARROW, role=a.role, tile=a.tile)
+    return integer(symbols.subtract(a.sym, b.sym), NARROW, role=a.role, tile=a.tile)
 
 
 def _divide(node: ast.expr, a: Value, b: Value) -> Value:
@@ -172,7 +186,7 @@ def _divide(node: ast.expr, a: Value, b: Value) -> Value:
 
 
 def _modulo(node: ast.expr, a: Value, b: Value) -> Value:
-    return integer(symbols.modulo(a.sym, b.sym), NARROW, role=b.role if not b.is_constant else "")
+    return integer(symbols.modulo(a.sym, b.sym), NARROW, role=b.role if not b.is_constant or b.role == "splits" else "")
 
 
 def _shift_left(node: ast.expr, a: Value, b: Value) -> Value:

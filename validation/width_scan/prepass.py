@@ -157,6 +157,17 @@ def find_function(module: Module, name: str, library: Library) -> Function | Non
     return None
 
 
+def range_ends(function: Function) -> frozenset[str]:
+    """Names that end a ``tl.arange`` here: extents of a tile, whatever they are called."""
+    found = set()
+    for node in nodes(function):
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] == "arange" and node.args:
+            last = node.args[min(1, len(node.args) - 1)]
+            if isinstance(last, ast.Name):
+                found.add(last.id)
+    return frozenset(found)
+
+
 def caps(function: Function) -> dict[str, list[ast.expr]]:
     """Names that a comparison bounds from above (``offs < n``, ``n > offs``), with the bounds.
 

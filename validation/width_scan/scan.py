@@ -12,17 +12,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from validation.width_scan import statements
+from validation.width_scan import statements, symbols
 from validation.width_scan.calls import body, default_values
 from validation.width_scan.expressions import evaluate
 from validation.width_scan.findings import FileStatus, ScanResult, group, suppress
 from validation.width_scan.frames import Analyzer, Env, Frame
 from validation.width_scan.languages import HANDLERS
-from validation.width_scan.limits import parameter_role
+from validation.width_scan.limits import RANGE, constant_role, parameter_role
 from validation.width_scan.modules import Library, Module, mentions_device_language, parse
-from validation.width_scan.prepass import parameters, pointers
+from validation.width_scan.prepass import parameters, pointers, range_ends
 from validation.width_scan.typenames import type_value, type_width
-from validation.width_scan.values import DATA, NARROW, OTHER, Function, Kind, Value, named_constant, quantity
+from validation.width_scan.values import (
+    CONSTANT,
+    DATA,
+    NARROW,
+    OTHER,
+    Function,
+    Kind,
+    Value,
+    integer,
+    named_constant,
+    quantity,
+)
 
 #: Device languages without a scanner, by suffix.
 UNSUPPORTED_SUFFIXES = {
@@ -55,7 +66,7 @@ def _entry_value(
     """A kernel parameter's value when the host launches it."""
     annotation = ast.unparse(arg.annotation) if arg.annotation is not None else ""
     if "constexpr" in annotation.lower():
-        return type_value(default) or named_constant(arg.arg)
+        return type_value(default) or _compile_time(function, arg.arg, siblings)
     if function.dialect == "flydsl":
         if "Pointer" in annotation:
             return Value(Kind.POINTER, variable=arg.arg)
@@ -73,6 +84,16 @@ def _entry_value(
     if isinstance(default, ast.Constant) and isinstance(default.value, (bool, str, float)):
         return named_constant(arg.arg)
     return _parameter(arg, siblings, width or NARROW)
+
+
+def _compile_time(function: Function, name: str, siblings: list[str]) -> Value:
+    value = named_constant(name)
+    role = constant_role(name, siblings)
+    if role is not None:
+        return integer(symbols.leaf(name, role), CONSTANT, role=role.name)
+    if value.sym.hi > RANGE.limit and name in range_ends(function):
+        return integer(symbols.leaf(name, RANGE), CONSTANT, role=RANGE.name)
+    return value
 
 
 def _parameter(arg: ast.arg, siblings: list[str], width: int) -> Value:

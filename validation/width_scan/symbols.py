@@ -17,7 +17,10 @@ _HUGE = 2**80
 
 @dataclass(slots=True, eq=False)  # never changed; frozen would double the time of a scan
 class Sym:
-    """A bound: `op` is "num", "leaf" or one of ``+ * // % min max``; `hi` and `lo` follow from the limits."""
+    """A bound: `op` is "num", "leaf" or one of ``+ * // % min max``; `hi` and `lo` follow from the limits.
+
+    `below` names the parameter that a leaf stays below, where a mask says so.
+    """
 
     op: str
     hi: int
@@ -27,6 +30,7 @@ class Sym:
     a: Sym | None = None
     b: Sym | None = None
     nodes: int = 1
+    below: str = ""
 
 
 def num(value: int) -> Sym:
@@ -38,10 +42,10 @@ def num(value: int) -> Sym:
 ZERO = num(0)
 
 
-def leaf(text: str, role: Role, limit: int | None = None) -> Sym:
+def leaf(text: str, role: Role, limit: int | None = None, below: str = "") -> Sym:
     """A named quantity bounded by its role, or by `limit`."""
     hi = role.limit if limit is None else limit
-    return Sym("leaf", hi, min(role.low, hi), text, role)
+    return Sym("leaf", hi, min(role.low, hi), text, role, below=below)
 
 
 def _node(op: str, a: Sym, b: Sym, hi: int, lo: int) -> Sym:
@@ -60,7 +64,12 @@ def add(a: Sym, b: Sym) -> Sym:
 
 
 def _same(a: Sym, b: Sym) -> bool:
-    return a.op == b.op and a.op in ("leaf", "num") and a.text == b.text
+    """Whether two expressions are spelt alike."""
+    if a is b:
+        return True
+    if (a.op, a.nodes, a.text) != (b.op, b.nodes, b.text):
+        return False
+    return a.a is None or b.a is None or a.b is None or b.b is None or (_same(a.a, b.a) and _same(a.b, b.b))
 
 
 def multiply(a: Sym, b: Sym) -> Sym:
@@ -73,6 +82,15 @@ def multiply(a: Sym, b: Sym) -> Sym:
     if b.op == "num" and b.hi == 1:
         return a
     return _node("*", a, b, a.hi * b.hi, a.lo * b.lo)
+
+
+def subtract(a: Sym, b: Sym) -> Sym:
+    """a - b, at most a; (x + y) - x is y."""
+    if a.op == "+" and a.a is not None and a.b is not None:
+        for taken, rest in ((a.a, a.b), (a.b, a.a)):
+            if _same(taken, b):
+                return rest
+    return a
 
 
 def divide(a: Sym, b: Sym) -> Sym:
@@ -115,7 +133,7 @@ def factors(sym: Sym) -> list[Sym]:
 def within(sym: Sym, limit: int) -> Sym:
     """`sym` with each quantity at most `limit`."""
     if sym.a is None or sym.b is None:
-        return leaf(sym.text, sym.role, limit) if sym.role is not None and sym.hi > limit else sym
+        return leaf(sym.text, sym.role, limit, sym.below) if sym.role is not None and sym.hi > limit else sym
     a, b = within(sym.a, limit), within(sym.b, limit)
     return sym if a is sym.a and b is sym.b else _BUILDERS[sym.op](a, b)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from validation.grid import GridError
 from validation.mutation.controls import grids, judges, plans, scenarios, tolerances
 
 Run = Callable[[str], list[str]]
@@ -23,14 +24,26 @@ class Control:
     run: Run
 
 
+def _of_grids(run: Run) -> Control:
+    """A control of the grids: one that contradicts itself (an anchor of a value that is gone) is wrong, too."""
+
+    def judged(arch: str) -> list[str]:
+        try:
+            return run(arch)
+        except GridError as error:
+            return [f"a grid contradicts itself: {error}"]
+
+    return Control("grid-control", judged)
+
+
 CONTROLS: dict[str, Control] = {
     "bounds": Control("tolerance-control", tolerances.bounds_within_caps),
     "planted": Control("tolerance-control", tolerances.planted_faults),
     "judge": Control("tolerance-control", judges.judge_fails),
-    "grid-axes": Control("grid-control", grids.axes),
-    "grid-pairs": Control("grid-control", grids.pairs),
-    "grid-contract": Control("grid-control", grids.contract_rows),
-    "grid-paths": Control("grid-control", grids.paths),
+    "grid-axes": _of_grids(grids.axes),
+    "grid-pairs": _of_grids(grids.pairs),
+    "grid-contract": _of_grids(grids.contract_rows),
+    "grid-paths": _of_grids(grids.paths),
     "grid-protocol": Control("grid-control", scenarios.scenarios),
     "plans": Control("plan-check", plans.plans),
     "table": Control("plan-check", plans.table_entries),

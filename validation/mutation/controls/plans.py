@@ -6,6 +6,7 @@ The hardware's numbers are written here again, apart from :mod:`hcgr.arch`, whic
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 #: arch -> LDS bytes, largest vmcnt, bytes a lane of a direct load to LDS, compute units of the full part.
@@ -30,7 +31,7 @@ def plans(arch: str) -> list[str]:
     """What is wrong with the figures that plans rely on, and with plans of a sweep over tokens, shapes and CUs."""
     from hcgr.plan import choose
 
-    wrong = _figures(arch)
+    wrong = [*_figures(arch), *_refusals(arch)]
     for hc, hs, n_pad, live in SHAPES:
         for tokens in TOKENS:
             for folded in (True, False):
@@ -42,6 +43,34 @@ def plans(arch: str) -> list[str]:
             rank = live - hc
             second = choose.k2(tokens, hc, hs, rank, arch, LIMITS[arch][3], n_pad, False, False)
             wrong += [f"K2 of {tokens} rows, HC={hc} HS={hs}: {problem}" for problem in _problems(second, tokens, arch)]
+    return wrong
+
+
+#: What the planner must refuse, and the argument that its refusal must name: rows beyond any grid, a pipeline deeper
+#: than LDS, a tile whose sums do not fit beside r = 512. (No tensor of so many rows fits a memory: no contract row.)
+_ENDLESS = 1 << 40
+
+
+def _refusals(arch: str) -> list[str]:
+    from hcgr.plan import choose
+
+    cus = LIMITS[arch][3]
+    deep, tall = choose.Request(split_k=1, stages=1000), 128
+    due: dict[str, tuple[str, Callable[[], Any]]] = {
+        "K1 of endless rows": ("residual", lambda: choose.k1(_ENDLESS, 4, 512, 48, 36, arch, cus, True)),
+        "K1 1000 stages deep": ("stages", lambda: choose.k1(32, 4, 512, 48, 36, arch, cus, True, request=deep)),
+        "K2 of endless rows": ("residual", lambda: choose.k2(_ENDLESS, 4, 512, 32, arch, cus, 48)),
+        "K2 of 128 rows a tile": ("block_m", lambda: choose.k2(128, 4, 512, 512, arch, cus, 512, block_m=tall)),
+    }
+    wrong = []
+    for name, (argument, plan) in due.items():
+        try:
+            wrong.append(f"{name}: planned as {plan()}")
+        except choose.NoPlanError as error:
+            if error.problem.argument != argument:
+                wrong.append(f"{name}: blames {error.problem.argument}, must blame {argument}")
+        except ValueError as error:
+            wrong.append(f"{name}: no refusal by argument: {error}")
     return wrong
 
 
