@@ -1,0 +1,37 @@
+"""A cost record that the schema accepts; the tiny operation puts its own figures in."""
+
+_PROJECTION = {"kind": "projection", "memory_us": 2.0, "matrix_us": 1.0, "total_us": 2.0}
+ROW = {
+    "case": "one",
+    "path": "scale",
+    "m": 8,
+    "shape": [4, 512, 32, 48],
+    "fold": True,
+    "method": "whole call measured",
+    "rows_measured": [8],
+    "kernels": ["tiny_scale"],
+    "lines": {"x": {"read": 60, "written": 4}},
+    "bytes_moved": 8192,
+    "bytes_compulsory": 8000,
+    "ratio": 1.024,
+    "limit": None,
+    "budget": None,
+    "weight_lines_reread": 0,
+    "blocks_agree": None,
+    "mfma_padding": {},
+    "vgprs": 100,
+    "lds_bytes": 1024,
+    "lds_limit": 65536,
+    "spills": 0,
+    "scratch_bytes": 0,
+    "part": "MI300X",
+    "projection": _PROJECTION,
+    "published_us": None,
+    "five_stage": {
+        "kernels": [f"stage_{i}" for i in range(5)],
+        "bytes_moved": 16384,
+        "ratio": 2.048,
+        "mfma": 32,
+        "projection": _PROJECTION,
+    },
+}

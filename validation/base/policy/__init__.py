@@ -1,0 +1,47 @@
+"""What a change did to the judge: policy findings. They stand by themselves, whatever colour the cases have.
+
+A tolerance that moved, a skip that was added, a grid case that went: after it, a PASS proves something else than the
+same word proved before. So each finding keeps a verdict from PASS until somebody accepts it by name
+(``--accept-policy NAME``), and an accepted one stays in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from validation.base.policy import budget, grid, mutants, skips, thresholds, tolerance
+from validation.base.policy.finding import Finding, Tree, Trees
+from validation.operation import Operation
+
+__all__ = ["RULES", "Finding", "Tree", "Trees", "collect"]
+
+#: In the order in which findings are shown.
+RULES: tuple[Callable[[Trees], Iterator[Finding]], ...] = (
+    tolerance.find,
+    skips.find,
+    grid.find,
+    budget.find,
+    mutants.find,
+    thresholds.find,
+)
+
+
+def collect(base: Path, head: Path, operation: Operation, operation_name: str, seed: int) -> list[Finding]:
+    """Every finding between two checkouts, each name once."""
+    trees = Trees(Tree(base), Tree(head), operation, operation_name, seed)
+    found: dict[str, Finding] = {}
+    for rule in RULES:
+        for finding in rule(trees):
+            number = 1
+            name = finding.name
+            while name in found:
+                number += 1
+                name = f"{finding.name}#{number}"
+            found[name] = finding if number == 1 else _renamed(finding, number)
+    return list(found.values())
+
+
+def _renamed(finding: Finding, number: int) -> Finding:
+    return replace(finding, subject=f"{finding.subject}#{number}")

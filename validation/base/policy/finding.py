@@ -1,0 +1,96 @@
+"""What a policy finding is, and the two trees that it is found in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from validation.base.git import git
+from validation.operation import JsonDict, Operation
+
+_SKIPPED = ("__pycache__",)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing by which the head demands less than the base did, or may.
+
+    kind: what was touched. subject: what in ``file``, so that ``name`` stays the same when lines move. what: the change
+    in words; base, head: both values, as they are written (empty: there is none).
+    """
+
+    kind: str
+    file: str
+    subject: str
+    what: str
+    base: str = ""
+    head: str = ""
+    line: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What ``--accept-policy`` takes."""
+        return f"{self.kind}:{self.file}:{self.subject}" if self.file else f"{self.kind}:{self.subject}"
+
+    def as_json(self, accepted: bool) -> JsonDict:
+        """The form the report holds."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "file": self.file or None,
+            "line": self.line,
+            "what": self.what,
+            "base": self.base,
+            "head": self.head,
+            "accepted": accepted,
+        }
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The files of one revision: a worktree, or the checkout with what is not committed yet."""
+
+    root: Path
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Every file that git knows or would add, relative to the root."""
+        listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+        return tuple(sorted({name for name in listed if name and (self.root / name).is_file()}))
+
+    def text(self, name: str) -> str:
+        """The content of a file, which is there."""
+        return (self.root / name).read_text(encoding="utf-8", errors="replace")
+
+    def module(self, name: str) -> ast.Module:
+        """The syntax tree of a Python file; an empty one for a file that is no Python."""
+        try:
+            return ast.parse(self.text(name))
+        except (SyntaxError, ValueError):
+            return ast.Module([], [])
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Both revisions, and the operation that is validated: ``seed`` is that of its grid."""
+
+    base: Tree
+    head: Tree
+    operation: Operation
+    operation_name: str
+    seed: int
+
+
+def scopes(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Functions and classes by qualified name, outer ones first; what is nested in a function belongs to it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            name = f"{prefix}{node.name}"
+            yield name, node
+            if isinstance(node, ast.ClassDef):
+                yield from scopes(node, f"{name}.")
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from scopes(node, prefix)
