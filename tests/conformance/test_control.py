@@ -72,6 +72,48 @@ def test_calls_return(arch: str) -> None:
     assert run(body, arch=arch).s[20] == 21
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_calls_through_the_table_of_addresses(arch: str) -> None:
+    """What LLVM emits for a call of a function that may be replaced: the loaded entry is the function's address."""
+    call = """
+	s_getpc_b64 s[2:3]
+	s_add_u32 s2, s2, {name}@gotpcrel32@lo+4
+	s_addc_u32 s3, s3, {name}@gotpcrel32@hi+12
+	s_load_dwordx2 s[4:5], s[2:3], 0x0
+	s_waitcnt lgkmcnt(0)
+	s_swappc_b64 s[30:31], s[4:5]"""
+    functions = """
+	s_branch .Lend
+first:
+	s_add_i32 s20, s20, 10
+	s_setpc_b64 s[30:31]
+second:
+	s_mul_i32 s20, s20, 3
+	s_setpc_b64 s[30:31]
+.Lend:"""
+    names = ("second", "first", "second", "second", "first")
+    state = run("".join(call.format(name=name) for name in names) + functions, arch=arch, s={20: 1})
+    assert state.findings == ()
+    assert state.s[20] == ((1 * 3 + 10) * 3) * 3 + 10
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_table_is_for_reading_and_holds_what_is_named(arch: str) -> None:
+    address = """
+	s_getpc_b64 s[2:3]
+	s_add_u32 s2, s2, {0}@gotpcrel32@lo+4
+	s_addc_u32 s3, s3, {0}@gotpcrel32@hi+12
+"""
+    end = "\ns_branch .Lend\nfirst:\ns_nop 0\n.Lend:"
+    state = run(address.format("first") + "s_load_dwordx2 s[4:5], s[2:3], 0x8" + end, arch=arch)
+    assert ["past the end of global offset table" in f.message for f in state.findings] == [True]
+    store = "v_mov_b32_e32 v0, 0\nglobal_store_dword v0, v0, s[2:3]"
+    state = run(address.format("first") + store + end, arch=arch)
+    assert ["read-only" in f.message for f in state.findings] == [True]
+    with pytest.raises(AsmError, match="'nowhere' is not defined"):
+        run(address.format("nowhere") + end, arch=arch)
+
+
 def test_jump_outside_of_the_code_is_a_fault() -> None:
     with pytest.raises(KernelFault, match="outside"):
         run("s_setpc_b64 s[2:3]", s={2: 64, 3: 0})

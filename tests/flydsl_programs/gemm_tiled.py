@@ -7,6 +7,8 @@ with small integers a dropped step cannot go unnoticed.
 
 # ruff: noqa: B008 - FlyDSL reads a default stream as the parameter's kind
 
+from typing import Any
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
@@ -121,9 +123,14 @@ def make(dtype: torch.dtype, atom_m: int, atom_k: int):
     return gemm
 
 
-def call(program, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+def arguments(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[Any, ...]:
+    """The launcher's arguments."""
     a, b = (flyc.from_torch_tensor(t, assumed_align=16).mark_layout_dynamic(1, 8) for t in (a, b))
-    program(a, b, flyc.from_torch_tensor(c).mark_layout_dynamic(1, 2))
+    return a, b, flyc.from_torch_tensor(c).mark_layout_dynamic(1, 2)
+
+
+def call(program, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    program(*arguments(a, b, c))
 
 
 def run(generator: torch.Generator) -> list[compare.Case]:

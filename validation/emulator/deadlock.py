@@ -45,16 +45,16 @@ def endless(chunk: Chunk) -> str:
             f"livelock: more than {chunk.branch_limit} backward branches of a wave without a barrier (see branch_limit)"
         )
     return (
-        f"livelock: more than {chunk.revisit_limit} turns in which a wave has read only where it had read before, "
+        f"livelock: more than {chunk.revisit_limit} turns of a loop in which nothing has changed that could end it, "
         "without a barrier (the limit is a share of branch_limit)"
     )
 
 
-def polling(limit: int) -> str:
+def polling(turns: int) -> str:
     """What is wrong with chunks that poll."""
     return (
-        f"livelock: for {limit} turns every wave has polled, and read only where it had read before; no memory has "
-        "changed, and nothing else can run (the limit is a share of branch_limit)"
+        f"livelock: for {turns} turns every wave has polled: no memory has changed, nothing else can run, and nothing "
+        "has changed in any wave that could end its loop"
     )
 
 

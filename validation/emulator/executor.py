@@ -11,7 +11,7 @@ import numpy as np
 
 from .deadlock import describe, endless, polling
 from .errors import DeadlockError
-from .machine.engine import Chunk, Outcome
+from .machine.engine import POLLS, Chunk, Outcome
 from .schedule import Schedule
 from .work import HostWork, KernelWork, Running, Work
 
@@ -96,7 +96,7 @@ class Executor:
         if all(repeats):
             raise DeadlockError(describe(self._chunks(), "deadlock: no wave can make progress"))
         if all(r.chunk.only_polls() for r in self.resident):
-            raise DeadlockError(describe(self._chunks(), polling(min(r.chunk.poll_limit for r in self.resident))))
+            raise DeadlockError(describe(self._chunks(), polling(POLLS)))
 
     def _progress(self) -> None:
         """A chunk began or ended, or memory changed: whoever polls may find something new."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import accepted
 from .errors import EmulatorError
 from .findings import Finding
 from .schedule import parse_schedule
@@ -63,7 +64,7 @@ def explore(
     """
     outcomes: list[Outcome] = []
     failures: list[tuple[str, str]] = []
-    for name in schedules:
+    for name in accepted.texts("schedules", schedules, '("lockstep", "random:0..7")'):
         for one in _expand(name):
             points = _run(run, one, outcomes, failures)
             if one == "systematic":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from .program import Kernel
 
 #: A by-value argument word below this is no host pointer.
 _LOWEST_POINTER = 1 << 20
+#: A line of the kernel's memory map of a process.
+_RANGE = re.compile("^([0-9a-f]+)-([0-9a-f]+)", re.MULTILINE)
 
 
 def pointers(kernel: Kernel, kernarg: bytes) -> list[tuple[str, int]]:
@@ -41,7 +44,7 @@ def borrow(space: AddressSpace, kernel: Kernel, kernarg: bytes, tensors: Sequenc
         if space.released(pointer):
             continue
         owner = _owner(pointer, [*tensors, *_remembered.tensors()])
-        if owner is None:
+        if owner is None and _mapped(pointer):
             scanned = _live_tensors() if scanned is None else scanned
             owner = _owner(pointer, scanned)
             if owner is not None:
@@ -128,6 +131,17 @@ def _owner(pointer: int, tensors: Sequence[Any]) -> Any:
                 return tensor
             best = best if best is not None else tensor
     return best
+
+
+def _mapped(address: int) -> bool:
+    """Is there memory of this process? A large number, say a stride, is no address, and the memory map tells so a
+    hundred times faster than a walk over all tensors. True where the system shows no map."""
+    try:
+        with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+            ranges = _RANGE.findall(file.read())
+    except OSError:
+        return True
+    return any(int(low, 16) <= address < int(high, 16) for low, high in ranges)
 
 
 def _live_tensors() -> list[Any]:

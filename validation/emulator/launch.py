@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from . import accepted
 from .abi import pack_kernarg
 from .dispatch import Launch, LaunchResult
 from .executor import Executor
@@ -67,12 +68,20 @@ def launch(
     bound_views: a tensor argument that is a view of a larger storage may be touched from its first to its last element,
         and outside of that only where another argument lies; False allows its whole storage.
 
-    Returns LaunchResult with the findings. Raises LaunchError (what hardware refuses, before anything runs), AsmError,
-    UnsupportedError, TypeError (arguments), KernelFault, DeadlockError.
+    Returns LaunchResult with the findings. Raises, before anything runs, TypeError and ValueError (arguments that are
+    none) and LaunchError (what hardware refuses); AsmError, UnsupportedError, KernelFault, DeadlockError.
     """
+    accepted.assembly(asm, kernel, parsed=True)
+    args, checks, declared_clamps = accepted.arguments(args), accepted.checks(checks), accepted.clamps(declared_clamps)
+    accepted.common(
+        space=space, workgroups=workgroups, schedule=schedule, branch_limit=branch_limit, bound_views=bound_views,
+        by_function=False,
+    )  # fmt: skip
+    order = parse_schedule(schedule)
     program = parse_cached(asm) if isinstance(asm, str) else asm
-    space = space or AddressSpace()
+    space = AddressSpace() if space is None else space
     options = MachineOptions(completion, memory, lds_dma, xcds, cus_per_xcd)
+    accepted.together(checks, options)
     target = program.kernel(kernel)
     size, shape, lds = dim3(grid, "grid"), dim3(block, "block"), whole(dynamic_lds, "dynamic_lds")
     check_launch(program, target, size, shape, lds)
@@ -88,7 +97,7 @@ def launch(
         lambda _: Launch(program, target, size, shape, kernarg, lds, space, checks, declared_clamps,
                          options=options, branch_limit=branch_limit, views=views),
     )  # fmt: skip
-    Executor([work], parse_schedule(schedule)).run()
+    Executor([work], order).run()
     assert work.result is not None
     return work.result
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import accepted
 from .abi import pack_kernarg, pack_raw
 from .checks.race_history import RaceHistory
 from .dispatch import Launch, LaunchResult
@@ -20,6 +21,7 @@ from .machine.engine import BRANCH_LIMIT
 from .machine.options import DEFAULT, MachineOptions
 from .memory.space import AddressSpace, Allocation
 from .program import Kernel, Program
+from .schedule import parse_schedule
 from .work import HostWork, KernelWork, Work
 from .work_queue import Graph, WorkQueue
 
@@ -78,6 +80,19 @@ class Session:
             finally:
                 self._collect()
 
+    def wait_for(self, work: Work) -> None:
+        """The host waits for this piece of work: run what is queued, if it has not run. Raises what the kernels raise.
+
+        Nothing else is ordered by that, as with a stream.
+        """
+        with self.lock:
+            try:
+                if not work.done:
+                    self.queue.drain()
+                self.queue.settle_work(work)
+            finally:
+                self._collect()
+
     def _collect(self) -> None:
         """Results of what has run, in the order of the calls; then memory that was borrowed for it goes back."""
         for work in self._queued:
@@ -112,12 +127,13 @@ class Session:
 
         Arguments as in :func:`validation.emulator.launch`. Returns None for a launch that is queued or captured.
         """
+        accepted.assembly(asm, kernel, parsed=False)
+        args, handle = accepted.arguments(args), accepted.stream_handle(stream)
         program = self.admit(parse_cached(asm))
         target = program.kernel(kernel)
         size, shape, lds = dim3(grid, "grid"), dim3(block, "block"), whole(dynamic_lds, "dynamic_lds")
         kernarg = pack_kernarg(target, args, size, shape, lds)
         tensors = [a for a in args if hasattr(a, "untyped_storage")]
-        handle = int(getattr(stream, "cuda_stream", stream) or 0)
         return self.submit(program, target, size, shape, kernarg, lds, handle, tensors)
 
     def admit(self, program: Program) -> Program:
@@ -207,6 +223,7 @@ def emulate(
     those of different streams interleaved as the schedule says. Their outputs are there only then.
     bound_views: see :func:`validation.emulator.launch`.
     options: fields of ``MachineOptions`` (completion, memory, lds_dma, xcds, cus_per_xcd).
+    Raises TypeError and ValueError for arguments that are none of these.
 
     Blocks nest in one thread; a second thread that opens one meanwhile gets an EmulatorError.
 
@@ -215,18 +232,24 @@ def emulate(
     is memory that torch has handed to a tensor that lives now (it is that tensor's, then), and a tensor that dies after
     its launch was queued or captured, which is kept until that has run; ``CachingAllocator`` makes such reuse visible.
     """
+    accepted.common(
+        space=space, workgroups=workgroups, schedule=schedule, branch_limit=branch_limit, bound_views=bound_views,
+        by_function=True,
+    )  # fmt: skip
+    parse_schedule(schedule)
     session = Session(
-        arch,
-        tuple(checks),
-        space or AddressSpace(),
-        workgroups,
-        tuple(declared_clamps),
-        concurrent,
+        None if arch is None else accepted.one_of("arch", arch, accepted.ARCHS),
+        accepted.checks(checks),
+        AddressSpace() if space is None else space,
+        workgroups if workgroups is None or callable(workgroups) else list(workgroups),
+        accepted.clamps(declared_clamps),
+        accepted.flag("concurrent", concurrent),
         schedule,
-        MachineOptions(**options),
+        accepted.machine_options(options),
         branch_limit,
         bound_views,
     )
+    accepted.together(session.checks, session.options)
     with _entering:
         if _stack and _stack[-1].thread != session.thread:
             raise EmulatorError(

@@ -27,7 +27,7 @@ from .checks.host_spans import Footprint, span_of
 from .checks.race_history import RaceHistory
 from .session import Session, current_session
 from .work import HostWork, Work
-from .work_queue import Graph, streams
+from .work_queue import Captured, Graph, streams
 
 if TYPE_CHECKING:
     import torch
@@ -50,12 +50,15 @@ class Event:
         stream.wait_event(self)
 
     def query(self) -> bool:
-        """Has all work before it run?"""
-        return self.work is None or self.work.done
+        """Has all work before it run? Who hears so may rely on it, as if it had waited.
+
+        Queued work has not, until the host has asked so often that it can be waiting for nothing else.
+        """
+        return self.work is None or _has_run(self.work)
 
     def synchronize(self) -> None:
-        if not self.query():
-            current_session().synchronize()
+        if self.work is not None:
+            current_session().wait_for(self.work)
 
 
 class Stream:
@@ -103,7 +106,13 @@ class Stream:
         current_session().synchronize(self.cuda_stream)
 
     def query(self) -> bool:
-        return not any(w.stream == self.cuda_stream for w in current_session().queue.pending)
+        """Has all its work run? As :meth:`Event.query`."""
+        session = current_session()
+        last = next((w for w in reversed(session.queue.pending) if w.stream == self.cuda_stream), None)
+        if last is not None:
+            return _has_run(last)
+        session.queue.settle(self.cuda_stream)
+        return True
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def fill_(self, tensor: torch.Tensor, value: float) -> None:
@@ -130,6 +139,15 @@ class Stream:
 
         with session.lock:
             session.queue.add(lambda: HostWork(name, action=action), self.cuda_stream)
+
+
+def _has_run(work: Work) -> bool:
+    """What the host hears when it asks for the end of ``work``."""
+    session = current_session()
+    if not work.done and (isinstance(work, Captured) or not session.queue.asked()):
+        return False
+    session.wait_for(work)
+    return True
 
 
 def _alias(session: Session, tensor: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ class Work:
     """Something that starts when everything in ``after`` is done.
 
     rank: number in the order in which the host asked. stream: integer handle. ``before``: bit r is set when the work of
-    rank r is ordered before this one by streams and events.
+    rank r is ordered before this one by streams and events. queue: whose ranks these are.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Work:
     rank: int = 0
     before: int = 0
     done: bool = False
+    queue: Any = field(default=None, repr=False)
 
     def order_after(self, others: Iterable[Work]) -> None:
         """Add dependencies."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Handle of the legacy default stream.
 DEFAULT_STREAM = 0
+#: Times that a host asks whether queued work has ended before it has: late is not never.
+PATIENCE = 64
 #: Streams made by :class:`~validation.emulator.streams.Stream`, by handle.
 streams: weakref.WeakValueDictionary[int, Stream] = weakref.WeakValueDictionary()
 
@@ -77,6 +79,7 @@ class WorkQueue:
         self._settled = 0
         self._tails: dict[int, Work] = {}
         self._captures: dict[int, Graph] = {}
+        self._questions = 0
 
     # -- adding --------------------------------------------------------------------------------------------------------
     def add(self, make: Make, stream: int, after: Sequence[Work] = ()) -> Work:
@@ -102,9 +105,10 @@ class WorkQueue:
         return work
 
     def _place(self, work: Work, stream: int, after: Iterable[Work]) -> None:
-        work.stream, work.rank = stream, self._ranks
+        work.stream, work.rank, work.queue = stream, self._ranks, self
         self._ranks += 1
-        work.order_after(after)
+        # what an earlier session has run has no rank here, and nothing to be ordered with
+        work.order_after(w for w in after if w.queue is self or not w.done)
         work.before |= self._settled
         self.pending.append(work)
 
@@ -157,12 +161,21 @@ class WorkQueue:
         if stream is None:
             self._settled = (1 << self._ranks) - 1
         elif stream in self._tails:
-            tail = self._tails[stream]
-            self._settled |= tail.before | 1 << tail.rank
+            self.settle_work(self._tails[stream])
+
+    def settle_work(self, work: Work) -> None:
+        """The host has waited for this piece of work, and so for what is ordered before it."""
+        if work.queue is self:
+            self._settled |= work.before | 1 << work.rank
+
+    def asked(self) -> bool:
+        """The host has asked for the end of work that has not run. True: so often by now that it must get its end."""
+        self._questions += 1
+        return self._questions > PATIENCE
 
     def drain(self) -> None:
         """Run all that is pending. Raises what it raises; then the rest of it is dropped."""
-        works, self.pending = self.pending, []
+        works, self.pending, self._questions = self.pending, [], 0
         try:
             Executor(works, parse_schedule(self.schedule)).run()
         finally:

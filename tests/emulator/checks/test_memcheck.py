@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -97,3 +99,53 @@ def test_other_declarations_do_not_cover_the_place(place: str) -> None:
 def test_a_clamp_is_not_fatal_without_memcheck() -> None:
     space, x = make((64,))
     assert launch_snippet(CLAMPED, x, space, records=240, checks=()).findings == ()
+
+
+SCALAR = {
+    "base": (
+        ["s_add_u32 s4, s4, 6", "s_addc_u32 s5, s5, 0", "s_load_dword s10, s[4:5], 0x8"],
+        3,
+        "a base .* 2 modulo 4",
+    ),
+    "register offset": (["s_mov_b32 s9, 7", "s_load_dword s10, s[4:5], s9"], 1, "an offset that is 3 modulo 4"),
+    "both": (
+        ["s_add_u32 s4, s4, 2", "s_addc_u32 s5, s5, 0", "s_mov_b32 s9, 6", "s_load_dword s10, s[4:5], s9"],
+        1,
+        "a base that is 2 modulo 4 and an offset that is 2 modulo 4",
+    ),
+    "buffer": (
+        ["s_add_u32 s4, s4, 1", "s_addc_u32 s5, s5, 0", "s_buffer_load_dword s10, s[4:7], 0x10"],
+        4,
+        "a base that is 1 modulo 4",
+    ),
+    "wide": (["s_mov_b32 s9, 5", "s_load_dwordx4 s[8:11], s[4:5], s9", "s_mov_b32 s10, s8"], 1, "an offset"),
+}
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("case", SCALAR)
+def test_scalar_loads_drop_low_address_bits(case: str, arch: str) -> None:
+    """CDNA3 ISA, SMEM: base and offset lose bits 1:0, each by itself; the kernel meant another address."""
+    body, element, words = SCALAR[case]
+    space, x = make((64,))
+    x.view(torch.int32).copy_(torch.arange(100, 164, dtype=torch.int32))
+    store = [
+        "s_waitcnt lgkmcnt(0)",
+        "s_load_dwordx2 s[4:5], s[0:1], 0x0",
+        "v_mov_b32_e32 v2, s10",
+        "v_mov_b32_e32 v1, 0",
+    ]
+    store += ["s_waitcnt lgkmcnt(0)", "global_store_dword v1, v2, s[4:5] offset:252"]
+    result = launch_snippet(["s_waitcnt lgkmcnt(0)", *body, *store], x, space, arch=arch, checks=("memcheck",))
+    (found,) = result.findings
+    assert (found.check, found.argument, found.lane) == ("alignment", "x", 0)
+    assert re.search(words, found.message), found.message
+    assert int(x.view(torch.int32)[63]) == 100 + element
+
+
+@pytest.mark.parametrize(
+    "body", [["s_load_dword s10, s[4:5], 0x8"], ["s_mov_b32 s9, 12", "s_load_dword s10, s[4:5], s9"]]
+)
+def test_aligned_scalar_loads_are_clean(body: list[str]) -> None:
+    space, x = make((64,))
+    assert launch_snippet(body, x, space).findings == ()

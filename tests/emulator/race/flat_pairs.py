@@ -91,7 +91,7 @@ flat_load_dword v6, v[8:9] offset:2048
 {ds_read_b32 v7, v3 offset:1024}
 s_waitcnt lgkmcnt(1)
 s_barrier
-ds_read_b32 v6, v5
+ds_read_b32 v10, v5
 s_waitcnt vmcnt(0) lgkmcnt(0)""",
         "the earlier one was not waited for",
     ),

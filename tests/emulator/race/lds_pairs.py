@@ -275,17 +275,21 @@ s_nop 0""",
         lanes=128,
     ),
     Pair(
-        "different barriers",
+        "barrier that half of the waves skip",
         """
-s_cmp_eq_u32 s11, 0
-s_cbranch_scc0 {join|other}
-s_nop 0
-{join:}
+v_mov_b32_e32 v5, 0
+s_cmp_lt_u32 s11, 2
+s_cbranch_scc1 skip
 s_barrier
-{|s_branch done}
-{|other:}
-{|s_barrier}
-{|done:}
+skip:
+v_add_u32_e32 v5, 1, v5
+s_barrier
+v_add_u32_e32 v5, 2, v5
+s_barrier
+{s_cmp_lt_u32 s11, 2}
+{s_cbranch_scc0 done}
+{s_barrier}
+{done:}
 s_nop 0""",
         "different barriers",
         check="synccheck",

@@ -31,6 +31,7 @@ probe:
 	.section .rodata
 	.amdhsa_kernel probe
 		.amdhsa_group_segment_fixed_size 8192
+		.amdhsa_private_segment_fixed_size 64
 		.amdhsa_user_sgpr_kernarg_segment_ptr 1
 		.amdhsa_user_sgpr_count 2
 		.amdhsa_system_sgpr_workgroup_id_x 1

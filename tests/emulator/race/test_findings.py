@@ -88,21 +88,36 @@ s_nop 0"""
     assert "wave 0 had ended" in note.message
 
 
-def test_divergent_barriers_name_the_waves() -> None:
-    body = """
+_APART = """
 s_cmp_lt_u32 s11, 2
 s_cbranch_scc1 other
 .loc 1 5 0
 s_barrier
+{more}
 s_branch done
 other:
 .loc 1 8 0
 s_barrier
 done:
 s_nop 0"""
-    (finding,) = run(body, "gfx950").findings
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "reversed", "random:4"])
+def test_divergent_barriers_name_the_waves(schedule: str) -> None:
+    """Two of the waves pass one barrier more than the others."""
+    result = run(_APART.format(more="s_barrier"), "gfx950", schedule=schedule)
+    (finding,) = result.findings
     assert "wave 2, 3 at the one of /src/kernels/probe.py:5" in finding.message
     assert "wave 0, 1 at the one of /src/kernels/probe.py:8" in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "reversed", "random:4"])
+def test_as_many_barriers_of_each_wave_are_a_note(schedule: str) -> None:
+    result = run(_APART.format(more="s_nop 0"), "gfx942", schedule=schedule, groups=3)
+    assert result.findings == ()
+    (note,) = result.notes
+    assert (note.check, note.occurrences) == ("synccheck", 3)
+    assert "meet at different barriers" in note.message
 
 
 def test_readers_are_no_race() -> None:
@@ -127,6 +142,28 @@ s_nop 0"""
     for schedule in ("lockstep", "in-order", "reversed"):
         (finding,) = run(body, "gfx942", schedule=schedule).findings
         assert finding.check == "racecheck"
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("reader", [0, 1])
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "reversed", "random:2"])
+def test_readers_of_the_own_workgroup_hide_none_of_another(schedule: str, reader: int, arch: str) -> None:
+    """Both workgroups read a word, and one of them writes it after a barrier of its own."""
+    body = f"""
+global_load_dword v6, v4, s[4:5]
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s10, {reader}
+s_cbranch_scc1 done
+s_barrier
+s_cmp_eq_u32 s11, 0
+s_cbranch_scc0 done
+global_store_dword v4, v0, s[{{buffer}}]
+done:
+s_nop 0"""
+    (finding,) = run(body.format(buffer="4:5"), arch, groups=2, schedule=schedule).findings
+    assert "races with the" in finding.message
+    assert "nothing orders them" in finding.message
+    assert run(body.format(buffer="8:9"), arch, groups=2, schedule=schedule).findings == ()
 
 
 def test_launches_without_a_session_have_a_history_of_their_own() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .count_pairs import COUNT_PAIRS
 from .flag_pairs import FLAG_PAIRS
 from .flat_pairs import FLAT_PAIRS
 from .pair import Pair
@@ -11,7 +12,7 @@ from .pairs import PAIRS as OTHER_PAIRS
 from .probe import SCHEDULES, run
 
 ARCHS = ("gfx942", "gfx950")
-PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS
+PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS + COUNT_PAIRS
 
 
 def _id(pair: Pair) -> str:
@@ -30,7 +31,10 @@ def test_unsafe_is_found(pair: Pair, arch: str) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("pair", PAIRS, ids=_id)
 def test_safe_is_silent(pair: Pair, schedule: str, arch: str) -> None:
-    result = run(pair.safe, arch, groups=pair.groups, lanes=pair.lanes, schedule=schedule)
+    result = run(
+        pair.safe, arch, groups=pair.groups, lanes=pair.lanes, schedule=schedule,
+        checks=("memcheck", "racecheck", "synccheck", "waits"),
+    )  # fmt: skip
     assert result.findings == ()
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.emulator.race.probe import Buffers, text
-from validation.emulator import AddressSpace, CachingAllocator, Stream, capture, emulate, launch, replay
+from validation.emulator import AddressSpace, CachingAllocator, Event, Stream, capture, emulate, launch, replay
 from validation.emulator.launch import parse_cached
 from validation.emulator.schedule import parse_schedule, visible_points
 
@@ -27,6 +27,43 @@ def test_a_host_that_has_waited_orders_what_follows(waited: str) -> None:
             {"first": first, "second": second}[waited].synchronize()
         second.fill_(buffer, 2)
     assert (session.findings == []) == (waited in ("device", "first"))
+
+
+@pytest.mark.parametrize("how", ["event.synchronize", "event.query", "stream.query"])
+@pytest.mark.parametrize("waited", ["first", "second"])
+@pytest.mark.parametrize("concurrent", [True, False])
+def test_a_host_that_has_heard_of_the_end_orders_what_follows(how: str, waited: str, concurrent: bool) -> None:
+    """By an event or a query, of the stream that wrote the buffer or of another one; a third stream goes on."""
+    buffer = torch.zeros(64, dtype=torch.int32)
+    with emulate(concurrent=concurrent, checks=("racecheck",)) as session:
+        streams = {"first": Stream(), "second": Stream()}
+        streams["first"].fill_(buffer, 1)
+        streams["second"].fill_(torch.zeros(64, dtype=torch.int32), 1)
+        event = streams[waited].record_event()
+        if how == "event.synchronize":
+            event.synchronize()
+        else:
+            asked = event if how == "event.query" else streams[waited]
+            assert asked.query() != concurrent, "nothing has run yet"
+            while not asked.query():
+                pass
+        Stream().fill_(buffer, 2)
+    assert (session.findings == []) == (waited == "first")
+
+
+def test_events_of_an_earlier_session_order_nothing() -> None:
+    buffer, event = torch.zeros(64, dtype=torch.int32), Event()
+    with emulate(concurrent=True):
+        stream = Stream()
+        for _ in range(8):
+            stream.fill_(buffer, 1)
+        stream.record_event(event)
+    for wait in (event.synchronize, event.query, lambda: stream.wait_event(event)):
+        with emulate(concurrent=True, checks=("racecheck",)) as session:
+            Stream().fill_(buffer, 1)
+            wait()
+            stream.fill_(buffer, 2)
+        assert session.findings != []
 
 
 def test_a_stream_says_whether_it_is_captured() -> None:

@@ -316,14 +316,53 @@ PAIRS = (
         s_barrier
         s_waitcnt lgkmcnt(0)
         {STORE}""", lambda lane: 4 * (lane ^ 64), lanes=128),
-    _pair("global store, barrier without a wait", f"""
-        global_store_dword v0, v0, s[8:9] offset:2048
+    _pair("global store, no wait, read by the scalar cache", """
+        v_mov_b32_e32 v2, 7
+        global_store_dword v0, v2, s[8:9] offset:2048
         + s_waitcnt vmcnt(0)
         s_barrier
-        v_xor_b32_e32 v7, 0x100, v0
-        global_load_dword v2, v7, s[8:9] offset:2048
+        s_load_dword s20, s[8:9], 0x800
+        s_waitcnt lgkmcnt(0)
+        v_mov_b32_e32 v2, s20
+        global_store_dword v0, v2, s[8:9]""", _constant(7), lanes=128),
+    _pair("lanes that a load writes are overwritten", f"""
+        v_mov_b32_e32 v2, 1
+        s_mov_b64 exec, 0xffff
+        global_load_dword v2, v0, s[4:5]
+        + s_not_b64 exec, exec
+        v_mov_b32_e32 v2, 7
+        s_mov_b64 exec, -1
         s_waitcnt vmcnt(0)
-        {STORE}""", lambda lane: 4 * (lane ^ 64), lanes=128),
+        - v_cmp_gt_u32_e32 vcc, 64, v0
+        - v_cndmask_b32_e64 v2, 7, 7, vcc
+        {STORE}""", lambda lane: torch.where(lane < 16, 1000 + lane, 7), finding="v2 is overwritten while"),
+    _pair("lanes that a load writes are read", f"""
+        v_mov_b32_e32 v1, 1
+        v_mov_b32_e32 v2, 0
+        s_mov_b32 exec_lo, 0xffff
+        s_mov_b32 exec_hi, 0
+        global_load_dword v1, v0, s[4:5]
+        - s_nop 0
+        + s_not_b64 exec, exec
+        v_add_u32_e32 v2, 1, v1
+        s_mov_b64 exec, -1
+        s_waitcnt vmcnt(0)
+        v_cmp_gt_u32_e32 vcc, 64, v0
+        v_cndmask_b32_e32 v2, v2, v1, vcc
+        - v_mov_b32_e32 v2, 0
+        {STORE}""", lambda lane: torch.where(lane < 16, 1000 + lane, 2), finding="v1 is read while"),
+    _pair("a matrix instruction reads lanes outside of EXEC", f"""
+        v_mov_b32_e32 v1, 0
+        v_mov_b32_e32 v3, 0
+        s_mov_b64 exec, 0xffff
+        global_load_dword v1, v0, s[4:5]
+        + s_waitcnt vmcnt(0)
+        s_not_b64 exec, exec
+        v_mfma_f32_4x4x1_16b_f32 v[16:19], v1, v3, 0
+        s_mov_b64 exec, -1
+        s_waitcnt vmcnt(0)
+        v_mov_b32_e32 v2, 5
+        {STORE}""", _constant(5), value=False, finding="v1 is read while"),
     _pair("only one of two waves waits", f"""
         v_readfirstlane_b32 s20, v0
         global_load_dword v1, v0, s[4:5]

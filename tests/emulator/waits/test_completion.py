@@ -131,3 +131,81 @@ def test_finding_names_the_loose_wait_and_both_places(arch: str) -> None:
     assert "v3 is read while `global_load_dword v3, v0, s[4:5]` (/src/kernels/probe.py:20" in finding.message
     assert "`s_waitcnt vmcnt(1)` (/src/kernels/probe.py:21" in finding.message
     assert finding.message.endswith("is too loose, it takes vmcnt(0)")
+
+
+#: What a workgroup may rely on without any vmcnt: its vector memory operations go through one L1, in order of issue.
+SHARED = {
+    "store, barrier, load": (
+        """global_store_dword v0, v0, s[8:9] offset:2048
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_xor_b32_e32 v7, 0x100, v0
+global_load_dword v2, v7, s[8:9] offset:2048""",
+        lambda lane: 4 * (lane ^ 64),
+    ),
+    "load, barrier, store": (
+        """v_xor_b32_e32 v7, 0x100, v0
+global_load_dword v2, v7, s[4:5]
+s_barrier
+global_store_dword v0, v15, s[4:5]""",
+        lambda lane: 1000 + (lane ^ 64),
+    ),
+    "store, barrier, atomic, barrier, load": (
+        """v_xor_b32_e32 v7, 0x100, v0
+v_mov_b32_e32 v3, 3
+global_store_dword v0, v0, s[4:5]
+s_barrier
+global_atomic_add v7, v3, s[4:5]
+s_barrier
+global_load_dword v2, v0, s[4:5]""",
+        lambda lane: 4 * lane + 3,
+    ),
+    "store, barrier, store, barrier, load": (
+        """v_xor_b32_e32 v7, 0x100, v0
+global_store_dword v0, v15, s[4:5]
+s_barrier
+global_store_dword v7, v0, s[4:5]
+s_barrier
+global_load_dword v2, v0, s[4:5]""",
+        lambda lane: 4 * (lane ^ 64),
+    ),
+    "store, flag in LDS, load": (
+        """v_mov_b32_e32 v7, 1
+ds_write_b32 v0, v15 offset:1024
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_readfirstlane_b32 s20, v0
+v_mov_b32_e32 v2, v0
+s_cmp_lg_u32 s20, 0
+s_cbranch_scc1 other
+v_mov_b32_e32 v3, 5
+global_store_dword v0, v3, s[4:5]
+ds_write_b32 v15, v7 offset:1024
+s_branch finish
+other:
+ds_read_b32 v3, v15 offset:1024
+s_waitcnt lgkmcnt(0)
+v_readfirstlane_b32 s21, v3
+s_cmp_lg_u32 s21, 1
+s_cbranch_scc1 other
+v_xor_b32_e32 v7, 0x100, v0
+global_load_dword v2, v7, s[4:5]
+finish:
+s_nop 0""",
+        lambda lane: torch.where(lane < 64, 4 * lane, 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("schedule", ["lockstep", "in-order", "reversed", "random:1"])
+def test_a_workgroup_sees_its_own_operations_in_order(name: str, schedule: str, arch: str) -> None:
+    """LLVM's release of workgroup scope waits for no vmcnt, so neither may the emulator want one."""
+    body, expected = SHARED[name]
+    for memory in ("flat", "weak"):
+        outcome = run_probe(
+            [body, "s_waitcnt vmcnt(0)", STORE], arch, lanes=128, completion="latest", memory=memory, schedule=schedule
+        )
+        assert outcome.findings == []
+        assert (outcome.out[:128] == expected(torch.arange(128))).all()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import Access, Kind, Space
+from ..memory.grids import Grid, Lanes
 from ..memory.space import Allocation
 from .banks import BankModel
-from .lines import LINE_SHIFT, LineSet, line_count
+from .lines import LINE_BYTES, LINE_SHIFT, LineSet, line_count
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 
 #: Directions that an access counts for.
 _DIRECTIONS = {Kind.LOAD: ("read",), Kind.STORE: ("written",), Kind.ATOMIC: ("read", "written")}
+
+
+@lru_cache(maxsize=1024)
+def _touched(lanes: Lanes, within: int, nbytes: int) -> NDArray[np.int64]:
+    """Lines of one wave's lanes, counted from that in which its first lane begins, ``within`` bytes into it."""
+    first = lanes.offsets + within
+    return np.unique(np.concatenate([first, first + (nbytes - 1)]) >> LINE_SHIFT)
 
 
 @dataclass(slots=True)
@@ -62,8 +71,12 @@ class TrafficCounter:
 
     def _global(self, port: MemoryPort, w: Waves, access: Access) -> None:
         space = port.spaces[Space.GLOBAL].space
-        address = access.address[access.mask]
         groups = w.ident.group if w.sel is None else w.ident.group[w.sel]
+        if access.grid is not None and access.everywhere:
+            holder, (_, end) = space.find(access.grid.low), access.bounds()
+            if holder is not None and end <= holder.end and self._strided(w, access, access.grid, holder, groups):
+                return
+        address = access.address[access.mask]
         group = np.broadcast_to(groups[:, None], access.mask.shape)[access.mask]
         low, high = int(address.min()), int(address.max())
         holder = space.find(low)
@@ -76,31 +89,50 @@ class TrafficCounter:
                 if here.any():
                     self._lines(w, access, allocation, address[here], group[here])
 
+    def _strided(self, w: Waves, access: Access, grid: Grid, holder: Allocation, groups: NDArray[np.int64]) -> bool:
+        """Count an access of all lanes by what the waves have in common: where their lanes begin within a line. False
+        when they have not."""
+        start = grid.rows - holder.base
+        within = start & (LINE_BYTES - 1)
+        if (within != within[0]).any():
+            return False
+        touched = _touched(grid.lanes, int(within[0]), access.nbytes)
+        line = ((start >> LINE_SHIFT)[:, None] + touched).reshape(-1)
+        self._count(w, access, holder, access.mask.size, line, np.repeat(groups, len(touched)))
+        return True
+
     def _lines(
         self, w: Waves, access: Access, holder: Allocation, address: NDArray[np.int64], group: NDArray[np.int64]
     ) -> None:
-        traffic = self._traffic.get(id(holder))
-        if traffic is None:
-            traffic = self._traffic[id(holder)] = _Traffic(holder, line_count(holder))
         # from the allocation's first byte: a device's allocations start at a line, whatever the host's do
         offset = address - holder.base
         first = offset >> LINE_SHIFT
-        last = np.minimum((offset + access.nbytes - 1) >> LINE_SHIFT, traffic.lines - 1)
+        last = np.minimum((offset + access.nbytes - 1) >> LINE_SHIFT, line_count(holder) - 1)
         if (first != last).any():
             # an access is shorter than a line: it straddles two at most
             first, group = np.concatenate([first, last]), np.concatenate([group, group])
+        self._count(w, access, holder, len(address), first, group)
+
+    def _count(
+        self, w: Waves, access: Access, holder: Allocation, lanes: int, line: NDArray[np.int64],
+        group: NDArray[np.int64],
+    ) -> None:  # fmt: skip
+        """``line``: those that the workgroups ``group`` touch, repetitions allowed."""
+        traffic = self._traffic.get(id(holder))
+        if traffic is None:
+            traffic = self._traffic[id(holder)] = _Traffic(holder, line_count(holder))
         for direction in _DIRECTIONS[access.kind]:
-            traffic.totals[f"bytes_{direction}"] += len(address) * access.nbytes
+            traffic.totals[f"bytes_{direction}"] += lanes * access.nbytes
             if direction not in traffic.unique:
                 traffic.unique[direction] = LineSet(1, traffic.lines)
             own: dict[Any, LineSet] = w.extra.setdefault("lines", {})
             key = (id(holder), direction)
             if key not in own:
                 own[key] = LineSet(int(w.ident.group.max()) + 1, traffic.lines)
-            fresh = own[key].add(group * traffic.lines + first)
+            fresh = own[key].add(group * traffic.lines + line)
             if fresh:
                 traffic.totals[f"lines_{direction}_by_workgroups"] += fresh
-                traffic.totals[f"lines_{direction}"] += traffic.unique[direction].add(first)
+                traffic.totals[f"lines_{direction}"] += traffic.unique[direction].add(line)
 
     def counts(self) -> dict[str, Any]:
         arguments: dict[str, Counter[str]] = {}

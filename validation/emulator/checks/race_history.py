@@ -61,6 +61,9 @@ class RaceHistory:
         self._owner_firsts: list[int] = []
         self._owners: list[Owner] = []
         self.next_wave = 1
+        #: unique number of the workgroup, or host operation, of each wave
+        self.group = np.zeros(1 << 10, np.int32)
+        self._next_group = 1
         self.regions: dict[int, Shadow] = {}
         #: release and join nodes, see ``race_order``
         self.nodes: list[Any] = [None]
@@ -86,6 +89,11 @@ class RaceHistory:
         """Unique numbers for ``count`` waves; the first of them."""
         first = self.next_wave
         self.next_wave += count
+        if self.next_wave > len(self.group):
+            self.group = np.concatenate([self.group, np.zeros(max(self.next_wave, len(self.group)), np.int32)])
+        groups = np.zeros(count, np.int32) if ident is None else ident.group
+        self.group[first : self.next_wave] = self._next_group + groups
+        self._next_group += int(groups.max()) + 1
         self._owner_firsts.append(first)
         self._owners.append(Owner(first, rank, name, ident))
         return first

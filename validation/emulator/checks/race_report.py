@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import Access, Kind, Space
-from ..memory.weak import crosses_line
 from .race_history import Order, RaceHistory
-from .race_order import Reach, knows, reach
+from .race_order import Reach, WaveOrder, knows, reach
 from .race_shadow import Suspects, Touch
-from .race_traits import ATOMIC, DMA, FLAG, FLAT, POLL, RELAXED, SCALAR, THROUGH, WRITE
+from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, GUESS, POLL, RELAXED, SCALAR, THROUGH, WRITE
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -55,9 +54,12 @@ class Verdicts:
         polled = (traits & FLAG != 0) if bits & POLL else np.zeros(len(traits), bool)
         if bits & ATOMIC:
             # a relaxed load keeps its traits in the shadow, also when it is the reader
-            return meet & ((traits & ATOMIC != 0) | ((traits & (POLL | RELAXED) != 0) if what == "read" else polled))
-        if not bits & WRITE and bits & (POLL | RELAXED):
-            return meet & ((traits & ATOMIC != 0) | polled)
+            read = traits & (POLL | RELAXED | GUESS) != 0
+            return meet & ((traits & ATOMIC != 0) | (read if what == "read" else polled))
+        if not bits & WRITE and bits & (POLL | RELAXED | GUESS):
+            # atomics on floating-point data add up a value: who wants it, not to decide by it, wants all of it
+            wrong_kind = DATA_ATOMIC if not bits & (POLL | GUESS) else 0
+            return meet & (((traits & ATOMIC != 0) & (traits & wrong_kind == 0)) | polled)
         if bits & WRITE and bits & FLAG:
             return meet & (traits & POLL != 0)
         return np.zeros(len(traits), bool)
@@ -109,20 +111,20 @@ class Verdicts:
         known = reach(history, int(order.know[row]), wave)
         if access.space is Space.LDS:
             waited = known.drained_lgkm if traits & FLAT else known.done if traits & DMA else known.lds
-            if earlier <= waited:
+            if earlier <= waited or self._was_read(order, traits, earlier, row):
                 return None
             return LDS_WAIT if same and earlier <= order.covers.issued[wave - state.base] else BARRIER
         if same:
             if bits & SCALAR:
                 at_barrier = order.covers.drained_vm if traits & FLAT else order.covers.done
-                waited = max(_complete(known, traits), int(at_barrier[wave - state.base]))
+                waited = max(_complete(known, traits, "read"), int(at_barrier[wave - state.base]))
                 return None if earlier <= waited else SCALAR_WAIT
             return None if earlier <= known.issued else BARRIER
-        if traits & (ATOMIC | FLAG) and knows(history, int(order.know[row]), earlier):
+        if self._was_read(order, traits, earlier, row):
             return None
         if _meant_atomic(traits, bits) and not traits & bits & THROUGH:
             return NARROW_SCOPE
-        if earlier > _complete(known, traits):
+        if earlier > _complete(known, traits, what):
             return VM_WAIT if earlier <= known.issued else UNORDERED
         if what == "read":
             return None
@@ -133,7 +135,11 @@ class Verdicts:
         if bits & SCALAR:
             return SCALAR_CACHE
         loads = reach(history, int(order.know_loads[row]), wave)
-        return None if earlier <= _complete(loads, traits) else NOT_INVALIDATED
+        return None if earlier <= _complete(loads, traits, what) else NOT_INVALIDATED
+
+    def _was_read(self, order: WaveOrder, traits: int, earlier: int, row: int) -> bool:
+        """Did the wave, or one that it knows of, read the value that this atomic or flag store left?"""
+        return bool(traits & (ATOMIC | FLAG)) and knows(self.history, int(order.know[row]), earlier)
 
     # -- findings ------------------------------------------------------------------------------------------------------
     def _report(
@@ -188,8 +194,6 @@ class Verdicts:
             place = offset[rows, s.lanes]
             if workgroup is None or memory.caches is None:
                 held = memory.views.read(place, access.nbytes)
-            elif crosses_line(place + memory.base, access.nbytes):
-                return False
             else:
                 held = memory.caches.seen_by(memory, workgroup, place + memory.base, access.nbytes)
             return all((h == word[rows, s.lanes]).all() for h, word in zip(held, words, strict=True))
@@ -200,9 +204,10 @@ class Verdicts:
         return True
 
 
-def _complete(known: Reach, traits: int) -> int:
-    """The youngest access to global memory with these traits that was waited for."""
-    return known.drained_vm if traits & FLAT else known.done
+def _complete(known: Reach, traits: int, what: str) -> int:
+    """The youngest access to global memory with these traits that was waited for, or (a write) written back."""
+    waited = known.drained_vm if traits & FLAT else known.done
+    return max(waited, known.available) if what == "write" else waited
 
 
 def _meant_atomic(traits: int, bits: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,17 +99,33 @@ class Suspects:
         return Suspects(self.earlier[keep], self.rows[keep], self.lanes[keep], self.word[keep])
 
 
-class Shadow:
-    """Last writer, last reader, and another reader of each word of ``nbytes`` bytes.
+class Owners(NamedTuple):
+    """wave: unique number of the wave, by access id. group: that of its workgroup (or host operation), by wave.
+    uids: wave of each row of the chunk."""
 
-    Two readers are enough to see that more than one wave has read: the second slot keeps one of another wave than the
-    last. What a third one did is lost, which can hide a race but never makes one up.
+    wave: NDArray[np.int32]
+    group: NDArray[np.int32]
+    uids: NDArray[np.int64]
+
+
+class Shadow:
+    """Last writer, last reader, and up to two other readers of each word of ``nbytes`` bytes.
+
+    ``other`` keeps one of another wave than the last, ``far`` one of another workgroup (or host operation): a barrier
+    orders the readers of a workgroup all at once, and must not hide one that it does not order. What further ones did
+    is lost, which can hide a race but never makes one up.
     """
 
     def __init__(self, nbytes: int) -> None:
         self.writer, self.reader, self.other = Slot(nbytes), Slot(nbytes), Slot(nbytes)
+        self.far: Slot | None = None
         self._nbytes = nbytes
         self._heads: NDArray[np.uint32] | None = None
+
+    @property
+    def readers(self) -> list[Slot]:
+        """The slots that hold readers."""
+        return [self.reader, self.other, *([self.far] if self.far is not None else [])]
 
     @property
     def heads(self) -> NDArray[np.uint32]:
@@ -154,24 +170,36 @@ class Shadow:
                 found.append(s)
         return found
 
-    def read(self, t: Touch, floor: Any, several: bool, wave_of: Any, uids: Any) -> None:
-        """Remember a read. ``wave_of(ids)``: unique number of the wave; ``uids``: that of each row."""
+    def read(self, t: Touch, floor: Any, several: bool, owners: Owners) -> None:
+        """Remember a read."""
         for s in self.suspects(self.reader, t, floor):
-            s = s.where(wave_of(s.earlier) != uids[s.rows])
+            wave = owners.wave[s.earlier]
+            apart = wave != owners.uids[s.rows]
+            s, wave = s.where(apart), wave[apart]
             if len(s.word):
                 parts = self.reader.parts
                 self.other.put_words(s.word, s.earlier, None if parts is None else parts[s.word])
+                self._keep_far(s.word, s.earlier, parts, owners.group[wave] != owners.group[owners.uids[s.rows]])
         self.reader.put(t)
         if several:
             for i, ids in enumerate(self.reader.read(t)):
                 lost = ids != t.ids
                 if lost.any():
-                    word = (t.offset[lost] >> 2) + i
-                    self.other.put_words(word, t.ids[lost], None if t.part is None else t.part[lost])
+                    word, loser = (t.offset[lost] >> 2) + i, t.ids[lost]
+                    self.other.put_words(word, loser, None if t.part is None else t.part[lost])
+                    apart = owners.group[owners.wave[loser]] != owners.group[owners.wave[ids[lost]]]
+                    self._keep_far(word, loser, self.other.parts, apart)
+
+    def _keep_far(self, word: NDArray[np.int64], ids: Ids, parts: Parts, where: NDArray[np.bool_]) -> None:
+        """Remember readers (of these ``parts`` of all words) as those of another workgroup than the last, ``where``."""
+        if where.any():
+            if self.far is None:
+                self.far = Slot(self._nbytes)
+            self.far.put_words(word[where], ids[where], None if parts is None else parts[word[where]])
 
     def fill(self, word: Words, part: Parts, access: int, write: bool) -> Ids:
         """A host access of these bytes of these words: returns the different ids that were there before."""
-        slots = (self.writer, self.reader, self.other) if write else (self.writer,)
+        slots = (self.writer, *self.readers) if write else (self.writer,)
         seen = np.unique(np.concatenate([slot.ids_in(word, part) for slot in slots]))
         (self.writer if write else self.reader).put_words(word, access, part)
         if write and self._heads is not None:

@@ -27,6 +27,10 @@ RELAXED = 128
 WRITE = 256
 #: of unknown place until it runs: counted by vmcnt and lgkmcnt, complete in any order
 FLAT = 512
+#: an atomic whose old value comes back: only such a one tells its wave anything
+RETURNS = 1024
+#: a load whose value an atomic checks
+GUESS = 2048
 
 _SIZES = {
     "dword": 4,
@@ -51,8 +55,9 @@ class Traits:
     lds: bool
 
 
-def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
-    """``acquires``: the load is one of :func:`~validation.emulator.checks.sync_points.acquire_loads`."""
+def traits_of(inst: Instruction, entry: Entry, acquires: bool, guesses: bool) -> Traits:
+    """``acquires``, ``guesses``: the load is one of :func:`~validation.emulator.checks.sync_points.acquire_loads`, of
+    :func:`~validation.emulator.checks.sync_points.guess_loads`."""
     kind, form, modifiers = entry.options.get("kind"), entry.form, inst.modifiers
     local = form.startswith("ds")
     into_lds = kind == "lds" or "lds" in modifiers
@@ -61,6 +66,7 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
     bits = 0
     if kind == "atomic" or form == "ds_count" or (form == "ds_two" and kind == "atomic"):
         bits |= ATOMIC | THROUGH | WRITE | (POLL if acquires else 0)
+        bits |= RETURNS if _returns(inst, entry) else 0
         if "_f32" in inst.mnemonic or "_f64" in inst.mnemonic or "_f16" in inst.mnemonic or "_bf16" in inst.mnemonic:
             bits |= DATA_ATOMIC
     elif kind == "store":
@@ -71,6 +77,9 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
         bits |= POLL
     if kind == "load" and scoped and size <= FLAG_BYTES and not into_lds:
         bits |= RELAXED
+    if guesses:
+        # whatever it gives is compared with the word itself, where atomics are performed
+        bits |= GUESS | THROUGH
     if modifiers.get("sc1"):
         bits |= THROUGH
     if into_lds:
@@ -80,3 +89,10 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool) -> Traits:
     if form == "flat":
         bits |= FLAT
     return Traits(bits, form in ("global", "mubuf", "scratch"), local)
+
+
+def _returns(inst: Instruction, entry: Entry) -> bool:
+    """Does an atomic give its old value?"""
+    if entry.form.startswith("ds"):
+        return entry.form != "ds" or bool(entry.options.get("returns"))
+    return bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))

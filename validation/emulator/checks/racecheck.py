@@ -21,9 +21,9 @@ from ..program.program import Instruction
 from .race_history import REGION_SHIFT, RaceHistory
 from .race_order import WaveOrder
 from .race_report import Verdicts
-from .race_shadow import Shadow, Suspects, Touch
-from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, POLL, WRITE, Traits, traits_of
-from .sync_points import acquire_loads, polls_lds
+from .race_shadow import Owners, Shadow, Suspects, Touch
+from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, POLL, RETURNS, WRITE, Traits, traits_of
+from .sync_points import acquire_loads, guess_loads, polls_lds
 
 if TYPE_CHECKING:
     from ..machine.engine import Chunk
@@ -56,6 +56,7 @@ class RaceCheck:
         self.program, self.history, self.kernel, self.rank, self.hits = program, history, kernel, rank, hits
         self.launch_order = history.register(rank, before)
         self.acquire_loads, self.polls_lds = acquire_loads(program), polls_lds(program)
+        self.guess_loads = guess_loads(program)
         self.verdicts = Verdicts(history, self.launch_order)
         self._traits: dict[int, Traits] = {}
         self._waits: dict[int, dict[str, int]] = {}
@@ -82,14 +83,20 @@ class RaceCheck:
         self.state(chunk.w).order.barrier(rows)
 
     def maintain(self, port: MemoryPort, w: Waves, what: Maintenance, cache: CacheBits, inst: Instruction) -> None:
-        if not cache.sc1:
-            return
-        state = self.state(w)
+        state, rows = self.state(w), self._rows(w)
         if what is Maintenance.WRITE_BACK:
-            rows = self._rows(w)
-            state.order.write_back(rows, self.history.new_ids(state.uids[rows], 0, inst))
-        elif what is Maintenance.INVALIDATE:
-            state.order.invalidate(self._rows(w))
+            ids = self.history.new_ids(state.uids[rows], 0, inst)
+            if cache.sc1:
+                state.order.write_back(rows, ids)
+            else:
+                state.order.issued(rows, ids, True, False)
+        elif what is Maintenance.INVALIDATE and cache.sc1:
+            state.order.invalidate(rows)
+
+    def moved(self, w: Waves, inst: Instruction) -> None:
+        """A move between lanes: it touches no memory, but lgkmcnt counts it among the LDS operations."""
+        state, rows = self.state(w), self._rows(w)
+        state.order.issued(rows, self.history.new_ids(state.uids[rows], 0, inst), False, True)
 
     def last_writer(self, address: int) -> tuple[str, Instruction | None] | None:
         """Who wrote a global word last, and with what."""
@@ -98,17 +105,19 @@ class RaceCheck:
 
     # -- accesses ------------------------------------------------------------------------------------------------------
     def observe(self, port: MemoryPort, w: Waves, access: Access) -> None:
-        if access.space is Space.SCRATCH:
-            return
         inst = access.inst
         traits = self._traits.get(inst.index)
         if traits is None:
             entry = TABLE[self.program.arch, inst.mnemonic]
-            traits = self._traits[inst.index] = traits_of(inst, entry, inst.index in self.acquire_loads)
+            traits = self._traits[inst.index] = traits_of(
+                inst, entry, inst.index in self.acquire_loads, inst.index in self.guess_loads
+            )
         state = self.state(w)
         execution = (inst.index, self.hits[inst.index])
         if state.executing != execution:
             self._issue(state, w, traits, inst, execution)
+        if access.space is Space.SCRATCH:
+            return  # a lane's own, but the counters count it
         for shadow, touch in self._touches(port, w, access, state):
             self._look(port, w, access, state, traits, shadow, touch)
 
@@ -179,11 +188,11 @@ class RaceCheck:
         several = len(state.rows) > 1
         suspects: list[tuple[str, Suspects]] = [("write", s) for s in shadow.suspects(shadow.writer, t, floor)]
         if writes:
-            for slot in (shadow.reader, shadow.other):
+            for slot in shadow.readers:
                 suspects += [("read", s) for s in shadow.suspects(slot, t, floor)]
             suspects += [("write", s) for s in shadow.write(t, several)]
         else:
-            shadow.read(t, floor, several, lambda ids: self.history.wave[ids], state.uids)
+            shadow.read(t, floor, several, Owners(self.history.wave, self.history.group, state.uids))
         for what, found in suspects:
             mine = found.where(self.history.wave[found.earlier] != state.uids[found.rows])
             if len(mine.word):
@@ -213,9 +222,11 @@ class RaceCheck:
         for row in dict.fromkeys(t.rows.tolist()):
             own = t.rows == row
             mine = np.unique(words[own])
-            carried = tuple({int(h) for h in shadow.heads[mine]} - {0}) if bits & ATOMIC else ()
+            # what a store of a part of the word leaves of it goes on to carry what the word did
+            keeps = bits & ATOMIC or t.part is not None
+            carried = tuple({int(h) for h in shadow.heads[mine]} - {0}) if keeps else ()
             access_id = int(t.ids[own][0])
             node = order.release(row, access_id, carried)
             shadow.heads[mine] = node
-            if bits & ATOMIC:
+            if bits & ATOMIC and bits & RETURNS:
                 order.acquires(row, access_id, local, carried)

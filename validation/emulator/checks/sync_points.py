@@ -4,6 +4,9 @@ A relaxed or acquire load of C++ is an ordinary load with scope bits here (AMDGP
 tells a flag from data is its use: a load in a polling loop, one that a wait and a cache invalidation follow, or (not in
 LDS, where this is how data is broadcast) one whose value decides where the program goes on. So is an atomic that tries
 for a lock in a loop.
+
+Another kind is the guess of a compare-and-swap loop, which is how LLVM writes an atomic that the hardware lacks
+(AtomicExpandPass): an ordinary load of the same word, whose value the swap compares. A wrong guess costs a turn.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ FLAG_BYTES = 8
 _BYTES = {"dword": 4, "dwordx2": 8, "b32": 4, "b64": 8, "ubyte": 1, "ushort": 2}
 #: Atomics that take a lock.
 _ATTEMPTS = ("cmpswap", "cmpst", "swap", "wrxchg")
+_COMPARES = ("cmpswap", "cmpst")
+_FLAG_FORMS = ("global", "flat", "mubuf", "ds")
 _ENDS = frozenset(["s_branch", "s_endpgm", "s_setpc_b64", "s_swappc_b64"])
 #: More registers than there are: AGPRs are told from VGPRs, whatever the kernel has.
 _AGPR_BASE = 512
@@ -39,6 +44,15 @@ def acquire_loads(program: Program) -> frozenset[int]:
     return found
 
 
+def guess_loads(program: Program) -> frozenset[int]:
+    """Indices of the loads that only guess what a compare-and-swap will find; remembered with the program."""
+    if "guess loads" not in program.bound:
+        found = (i.index for i in program.instructions if _is_guess(program, i))
+        program.bound["guess loads"] = frozenset(found)
+    known: frozenset[int] = program.bound["guess loads"]
+    return known
+
+
 def polls_lds(program: Program) -> bool:
     """Does a loop of the text wait for a value in LDS?"""
     return any(program.instructions[i].mnemonic.startswith("ds_") for i in acquire_loads(program))
@@ -49,7 +63,7 @@ def _entry(program: Program, inst: Instruction) -> Entry | None:
 
 
 def _is_flag_load(inst: Instruction, entry: Entry | None) -> bool:
-    if entry is None or entry.form not in ("global", "flat", "mubuf", "ds") or entry.options.get("kind") != "load":
+    if entry is None or entry.form not in _FLAG_FORMS or entry.options.get("kind") != "load":
         return False
     if _BYTES.get(inst.mnemonic.rpartition("_")[2], FLAG_BYTES + 1) > FLAG_BYTES or "lds" in inst.modifiers:
         return False
@@ -113,6 +127,31 @@ def _decides(program: Program, load: Instruction) -> bool:
         if uses and (entry.form == "branch" or effect.writes_exec):
             return True
         if uses and entry.form not in _MEMORY:
+            carried.update(effect.writes)
+        elif effect.total:
+            carried.difference_update(effect.writes)
+    return False
+
+
+def _is_guess(program: Program, load: Instruction) -> bool:
+    """Does a compare-and-swap of the same word, in the text straight behind the load, compare what the load gave?"""
+    entry = _entry(program, load)
+    if entry is None or entry.form not in _FLAG_FORMS or entry.options.get("kind") != "load":
+        return False
+    loaded = effect_of(load, entry, _AGPR_BASE)
+    carried, address = set(loaded.writes), set(loaded.address)
+    for inst in program.instructions[load.index + 1 : load.index + 1 + LOOP_LENGTH]:
+        entry = _entry(program, inst)
+        if entry is None or inst.mnemonic in _ENDS:
+            return False
+        effect = effect_of(inst, entry, _AGPR_BASE)
+        compares = entry.options.get("kind") == "atomic" and any(word in inst.mnemonic for word in _COMPARES)
+        if compares and set(effect.address) == address and inst.modifiers.get("offset") == load.modifiers.get("offset"):
+            half = len(effect.data) // 2
+            return not carried.isdisjoint(effect.data[:half] if entry.form == "ds" else effect.data[half:])
+        if not address.isdisjoint(effect.writes):
+            return False
+        if not carried.isdisjoint(effect.reads) and entry.form not in _MEMORY:
             carried.update(effect.writes)
         elif effect.total:
             carried.difference_update(effect.writes)

@@ -1,4 +1,9 @@
-"""waits: registers and LDS bytes that an operation in flight will still write, touched before a wait has retired it."""
+"""waits: registers and LDS bytes that an operation in flight will still write, touched before a wait has retired it.
+
+An operation writes the lanes that were active when it was issued, whatever EXEC is when it returns: other lanes of the
+register are not in flight (CDNA3 ISA: the request carries EXEC). ``v_readlane``, ``v_readfirstlane`` and
+``v_writelane`` touch one lane; what else reads or writes lanes outside of EXEC counts as touching all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine.transfer import Request
+from ..machine.transfer import SCALAR_KEYS, Request
+from ..machine.waves import LANES
 from ..memory.access import Access, Kind, Space
+from ..program.operands import Operand
 from ..program.program import Instruction, Program
 from .effects import M0_KEYS, effect_of, key_name, operand_keys
+from .sync_points import polls_lds
 
 if TYPE_CHECKING:
     from ..machine.bind import Step
@@ -19,15 +27,21 @@ if TYPE_CHECKING:
     from ..machine.waves import BindContext, Waves
 
 
+_FIRST = "first"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Touch:
-    """Registers that an instruction reads, and all that it touches, as keys."""
+    """Registers that an instruction reads, and all that it touches, as keys. by_lane: of vector registers it touches
+    the lanes in EXEC only. lane: or only the one that this operand names, or (``_FIRST``) the lowest in EXEC."""
 
     inst: Instruction
     read: frozenset[int]
     keys: frozenset[int]
     agpr_base: int
+    by_lane: bool
     traits: Traits | None = None
+    lane: Operand | str = ""
 
     @classmethod
     def of(cls, step: Step, ctx: BindContext, traits: Traits | None) -> Touch:
@@ -36,7 +50,11 @@ class Touch:
         if effect.vague:  # of registers that are found at run time, those that the text names
             target, source = (operand_keys(o, ctx.agpr_base) for o in step.inst.operands)
             reads, writes = (*source, *M0_KEYS), target
-        return cls(step.inst, frozenset(reads), frozenset((*reads, *writes)), ctx.agpr_base, traits)
+        by_lane = not (effect.everywhere or effect.all_lanes)
+        lane: Operand | str = ""
+        if step.entry.form in ("readlane", "writelane"):
+            lane = _FIRST if step.entry.options.get("first") else step.inst.operands[2]
+        return cls(step.inst, frozenset(reads), frozenset((*reads, *writes)), ctx.agpr_base, by_lane, traits, lane)
 
 
 class WaitCheck:
@@ -44,10 +62,13 @@ class WaitCheck:
 
     LDS is followed by dword: ``seq``: number of the last load into LDS that writes it (0: none); ``wave``: the wave
     that issued it; ``landed``: barriers which that wave had passed when it retired the load, -1 while in flight.
+    Where waves also wait for each other's values in LDS, barriers are not all that orders them: then racecheck judges
+    what has landed.
     """
 
     def __init__(self, w: Waves, program: Program) -> None:
         self.w, self.program = w, program
+        self._only_barriers = not polls_lds(program)
         self._shadow: dict[str, NDArray[Any]] | None = None
         self._loads: dict[int, Instruction] = {}
 
@@ -59,11 +80,38 @@ class WaitCheck:
             for pending in board.busy[key]:
                 late = pending.is_waiting() & here
                 if late.any() and not _follows(touch, key, pending.traits):
+                    lanes = self._shared_lanes(pending, late, touch, key)
+                    late = late & lanes.any(axis=1)
+                    if not late.any():
+                        continue
                     verb = "read" if key in touch.read else "overwritten"
                     what = f"{key_name(key, touch.agpr_base)} is {verb} while {self._in_flight(board, pending, late)}"
                     wave = int(np.flatnonzero(late)[0])
-                    self.w.port.log.add_at("waits", what, self.w, touch.inst, wave, 0, int(late.sum()))
+                    lane = int(lanes[wave].argmax())
+                    self.w.port.log.add_at("waits", what, self.w, touch.inst, wave, lane, int(late.sum()))
                     return
+
+    def _shared_lanes(self, pending: Pending, late: NDArray[np.bool_], touch: Touch, key: int) -> NDArray[np.bool_]:
+        """Lanes [W, 64] that the operation will write and the instruction touches, in the waves ``late``."""
+        lanes = np.zeros((self.w.count, LANES), bool)
+        which = np.flatnonzero(late)
+        if key >= SCALAR_KEYS:
+            lanes[which] = True
+            return lanes
+        lanes[which] = True if pending.lanes is None else pending.lanes[pending.slot[which]]
+        if touch.lane:
+            only = np.zeros_like(lanes)
+            only[which, self._one_lane(touch.lane, which)] = True
+            return lanes & only
+        return lanes & self.w.exec_mask if touch.by_lane else lanes
+
+    def _one_lane(self, lane: Operand | str, which: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The lane that the operand names in these waves, modulo 64; ``_FIRST``: the lowest in EXEC, else lane 0."""
+        if isinstance(lane, str):
+            return self.w.exec_mask[which].argmax(axis=1)
+        if lane.kind == "int":
+            return np.full(len(which), int(lane.value) % LANES)
+        return self.w.S[lane.index][which].astype(np.int64) % LANES
 
     def _in_flight(self, board: InFlight, pending: Pending, late: NDArray[np.bool_]) -> str:
         """The operation, the wait that was too loose, the wait that is missing."""
@@ -106,7 +154,7 @@ class WaitCheck:
         waves = np.arange(self.w.count) if self.w.sel is None else self.w.sel
         wave, landed = shadow["wave"][index], shadow["landed"][index]
         flying = (seq != 0) & (landed < 0)
-        foreign = (seq != 0) & (landed >= 0) & (wave != waves[:, None, None])
+        foreign = (seq != 0) & (landed >= 0) & (wave != waves[:, None, None]) & self._only_barriers
         fresh = foreign & (board.epoch[waves][:, None, None] <= landed)
         for bad in (flying, fresh):
             if bad.any():

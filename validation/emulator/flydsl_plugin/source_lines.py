@@ -33,11 +33,11 @@ def keep_call_sites(module: Any) -> None:
 def _rewrite(kernel: Any) -> None:
     place = kernel.location
     body = _body_lines(place.filename, place.start_line) if _is_file(place) else frozenset()
-    known: dict[str, Any] = {}
+    known: dict[Any, Any] = {}
     for operation in _operations(kernel):
         location = operation.location
         if _is_call_site(location):
-            key = str(location)
+            key = location.attr  # MLIR keeps one of each
             if key not in known:
                 known[key] = _flattened(location, getattr(place, "filename", ""), body)
             operation.location = known[key]
@@ -52,7 +52,9 @@ def _operations(root: Any) -> Iterator[Any]:
 
 
 def _is_call_site(location: Any) -> bool:
-    return str(location).startswith("loc(callsite(")
+    from flydsl._mlir import ir
+
+    return isinstance(location, ir.CallSiteLoc)
 
 
 def _is_file(location: Any) -> bool:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from ..errors import AsmError
 from ..isa.entry import Entry
 from ..memory.access import Access, Kind, Space
+from ..memory.grids import Grid
 from ..memory.views import Words
 from ..program.operands import M0, Operand
 from ..program.program import Instruction
 from .fetch import operand_count, register_number, reject_modifiers, vector_source
+from .lane_addresses import SPAN, offsets_of
 from .transfer import (
     DataFormat,
     Locate,
@@ -39,7 +41,7 @@ _KEPT_SITES = 128
 AddressOf = Callable[[Waves], NDArray[np.uint32]]
 
 
-def lds_access(w: Waves, kind: Kind, address: NDArray[Any], nbytes: int, inst: Instruction) -> Access:
+def lds_access(w: Waves, kind: Kind, address: NDArray[Any] | None, nbytes: int, inst: Instruction) -> Access:
     # amdhsa runs in unaligned access mode: wide reads and writes need dwords only, and compilers rely on it (LLVM
     # AMDGPUUsage, "unaligned-access-mode"; Triton pads fp8 rows by 8 bytes); an atomic needs its own width
     alignment = 0 if kind is Kind.ATOMIC else min(nbytes, 4)
@@ -65,25 +67,47 @@ def locate_with(inst: Instruction, address: AddressOf) -> Locate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LdsSite:
-    """An instruction's address operand. Kernels use the same LDS addresses in every turn of a loop: an access is kept
-    for as long as the address register stands and all lanes of the same waves take part."""
+    """An instruction's address operand and offset. Kernels use the same LDS addresses in every turn of a loop: an
+    access is kept for as long as the address register stands and all lanes of the same waves take part."""
 
     inst: Instruction
     row: int
+    offset: int
     address: AddressOf
 
-    def pieces(self, w: Waves, kind: Kind, nbytes: int) -> list[Piece]:
-        if not w.full:
-            return [Piece(0, lds_access(w, kind, self.address(w), nbytes, self.inst))]
-        sites: dict[Any, tuple[Any, int, Piece]] = w.extra.setdefault("lds_sites", {})
+    def access(self, w: Waves, kind: Kind, nbytes: int) -> Access:
+        if not w.full or kind is Kind.ATOMIC:
+            return self._fresh(w, kind, nbytes)
+        sites: dict[Any, tuple[Any, int, Access]] = w.extra.setdefault("lds_sites", {})
         known = sites.get(self)
         if known is not None and known[0] is w.sel and known[1] >= w.stamp(self.row, 1):
-            known[2].access.lasting = True
-            return [known[2]]
-        piece = Piece(0, lds_access(w, kind, np.array(self.address(w)), nbytes, self.inst))
+            known[2].lasting = True
+            return known[2]
+        access = self._fresh(w, kind, nbytes)
         if known is not None or len(sites) < _KEPT_SITES:
-            sites[self] = (w.sel, w.clock, piece)
-        return [piece]
+            if access.located is not None:
+                access.located = np.array(access.located)
+            sites[self] = (w.sel, w.clock, access)
+        return access
+
+    def _fresh(self, w: Waves, kind: Kind, nbytes: int) -> Access:
+        own = None if kind is Kind.ATOMIC else offsets_of(w, self.row)
+        if own is None or own.most + self.offset >= SPAN:  # it may wrap around
+            return lds_access(w, kind, self.address(w), nbytes, self.inst)
+        access = lds_access(w, kind, None, nbytes, self.inst)
+        access.grid = Grid.of(own.first + self.offset, own.lanes)
+        return access
+
+
+AccessOf = Callable[[Waves, Kind, int], Access]
+
+
+def lds_locate(inst: Instruction, operand: Operand, offset: int, ctx: BindContext) -> AccessOf:
+    """Accesses by the address in a register."""
+    address = ds_address(inst, operand, offset, ctx)
+    if operand.kind == "v":
+        return LdsSite(inst, register_number(operand, ctx), offset, address).access
+    return lambda w, kind, nbytes: lds_access(w, kind, address(w), nbytes, inst)
 
 
 def bind_ds(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
@@ -97,11 +121,11 @@ def bind_ds(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     returns = kind == "load" or bool(entry.options.get("returns"))
     operand_count(inst, 1 + returns + (0 if kind == "load" else count))
     result = operands.pop(0) if returns else None
-    where = operands.pop(0)
-    address = ds_address(inst, where, _offset(inst, "offset", 0xFFFF), ctx)
-    locate = (
-        LdsSite(inst, register_number(where, ctx), address).pieces if where.kind == "v" else locate_with(inst, address)
-    )
+    access = lds_locate(inst, operands.pop(0), _offset(inst, "offset", 0xFFFF), ctx)
+
+    def locate(w: Waves, kind: Kind, nbytes: int) -> list[Piece]:
+        return [Piece(0, access(w, kind, nbytes))]
+
     if kind == "load":
         assert result is not None
         return bind_load(inst, result, entry_format(entry), ctx, locate)
@@ -124,7 +148,7 @@ def bind_ds_two(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     operand_count(inst, {"load": 2, "store": 3, "atomic": 4}[kind])
     result = operands.pop(0) if kind != "store" else None
     where = operands.pop(0)
-    addresses = [ds_address(inst, where, unit * _offset(inst, name, 255), ctx) for name in ("offset0", "offset1")]
+    sites = [lds_locate(inst, where, unit * _offset(inst, name, 255), ctx) for name in ("offset0", "offset1")]
     element = DataFormat(nbytes)
     first = data_registers(inst, result, 2 * dwords, ctx) if result is not None else 0
 
@@ -133,7 +157,7 @@ def bind_ds_two(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
             w.vput(first + i, word)
 
     def locate(w: Waves, kind: Kind) -> list[Piece]:
-        return [Piece(i, lds_access(w, kind, address(w), nbytes, inst)) for i, address in enumerate(addresses)]
+        return [Piece(i, access(w, kind, nbytes)) for i, access in enumerate(sites)]
 
     results = range(first, first + 2 * dwords)
     if kind == "load":

@@ -90,14 +90,18 @@ def bind_ds_swizzle(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
             value = np.where(np.take(w.em, lanes, axis=1), value, U32(0))
         return Request([], [value])
 
-    return _exchange(issue, row)
+    return _exchange(inst, issue, row)
 
 
-def _exchange(issue: Callable[[Waves], Request], row: int) -> MemoryOperation:
+def _exchange(inst: Instruction, issue: Callable[[Waves], Request], row: int) -> MemoryOperation:
     """An operation that passes lanes through the LDS hardware but touches no memory."""
-    return MemoryOperation(
-        Kind.LOAD, issue, lambda w, request: request.data, lambda w, words: w.vput(row, words[0]), range(row, row + 1)
-    )
+
+    def move(w: Waves, request: Request) -> Any:
+        if w.port.observers:
+            w.port.moved(w, inst)
+        return request.data
+
+    return MemoryOperation(Kind.LOAD, issue, move, lambda w, words: w.vput(row, words[0]), range(row, row + 1))
 
 
 def bind_ds_permute(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
@@ -126,7 +130,7 @@ def bind_ds_permute(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
         result[wave, lanes[wave, lane]] = data(w)[wave, lane]
         return Request([], [result])
 
-    return _exchange(pull if entry.options["pull"] else push, row)
+    return _exchange(inst, pull if entry.options["pull"] else push, row)
 
 
 def transpose_words(words: list[Any], bits: int) -> list[Any]:

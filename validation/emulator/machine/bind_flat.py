@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from ..errors import AsmError
 from ..isa.entry import Entry
 from ..memory.access import Access, Kind, Space
+from ..memory.grids import Grid
 from ..program.operands import PRIVATE_APERTURE, SHARED_APERTURE, Operand
 from ..program.program import Instruction
-from .fetch import reject_modifiers, scalar_source, vector_source
+from .fetch import register_number, reject_modifiers, scalar_source, vector_source
+from .lane_addresses import offsets_of, pair_offsets_of
 from .lds_dma import bind_lds_load
 from .transfer import Locate, Piece, bind_load, bind_rmw, bind_store, cache_bits, data_registers, entry_format
 from .types import U32
@@ -21,6 +23,7 @@ from .waves import LANES, BindContext, Waves
 
 _ACCEPTED = {"offset", "sc0", "sc1", "nt"}
 AddressOf = Callable[[Waves], NDArray[Any]]
+GridOf = Callable[[Waves], "Grid | None"]
 
 
 def _offset(inst: Instruction, low: int, high: int) -> int:
@@ -41,6 +44,39 @@ def global_address(inst: Instruction, vaddr: Operand, saddr: Operand, ctx: BindC
     lane = vector_source(inst, vaddr, "u32", ctx)
     base = saddr.index
     return lambda w: lane(w) + (w.sget64(base).view(np.int64)[:, None] + offset)
+
+
+def global_grid(inst: Instruction, vaddr: Operand, saddr: Operand, ctx: BindContext) -> GridOf:
+    """The same addresses as strides, where they have any (:func:`global_address` has checked the operands)."""
+    offset, lane = int(inst.modifiers.get("offset", 0)), register_number(vaddr, ctx)
+    if saddr.kind == "off":
+
+        def of_pair(w: Waves) -> Grid | None:
+            own = pair_offsets_of(w, lane)
+            return None if own is None else Grid.of(own.first + offset, own.lanes)
+
+        return of_pair
+    base = saddr.index
+
+    def of_base(w: Waves) -> Grid | None:
+        own = offsets_of(w, lane)
+        return None if own is None else Grid.of(own.first + (w.sget64(base).view(np.int64) + offset), own.lanes)
+
+    return of_base
+
+
+def _global(inst: Instruction, vaddr: Operand, saddr: Operand, ctx: BindContext) -> Locate:
+    cache = cache_bits(inst)
+    address, grid_of = global_address(inst, vaddr, saddr, ctx), global_grid(inst, vaddr, saddr, ctx)
+
+    def locate(w: Waves, kind: Kind, nbytes: int) -> list[Piece]:
+        atomic = kind is Kind.ATOMIC
+        grid = None if atomic else grid_of(w)
+        located = address(w) if grid is None else None
+        access = Access(Space.GLOBAL, kind, located, w.em, nbytes, inst, cache, None, w.full, atomic, grid=grid)
+        return [Piece(0, access)]
+
+    return locate
 
 
 def scratch_address(inst: Instruction, vaddr: Operand, saddr: Operand, ctx: BindContext) -> AddressOf:
@@ -107,7 +143,7 @@ def _locator(entry: Entry, inst: Instruction, operands: list[Operand], ctx: Bind
     saddr = operands.pop()
     if entry.form == "scratch":
         return _one_space(inst, Space.SCRATCH, scratch_address(inst, vaddr, saddr, ctx))
-    return _one_space(inst, Space.GLOBAL, global_address(inst, vaddr, saddr, ctx))
+    return _global(inst, vaddr, saddr, ctx)
 
 
 def bind_flat(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from ..errors import AsmError, UnsupportedError
 from ..isa.entry import Entry
 from ..memory.access import Access, Kind, Space
+from ..memory.grids import Grid
 from ..memory.views import Words
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .bind_flat import atomic_rows
-from .fetch import reject_modifiers, scalar_source, vector_source
+from .fetch import register_number, reject_modifiers, scalar_source, vector_source
+from .lane_addresses import offsets_of
 from .lds_dma import bind_lds_load
 from .transfer import (
     Locate,
@@ -97,6 +99,7 @@ class BufferAddress:
         registers = [Operand("v", vaddr.index + i) for i in range(wanted)]
         sources = [vector_source(inst, r, "u32", ctx) for r in registers]
         self.index = sources.pop(0) if self.idxen else None
+        self.row = register_number(registers[-1], ctx) if self.offen else None
         self.voffset = sources.pop(0) if self.offen else None
 
     def _descriptor(self, w: Waves) -> Descriptor:
@@ -115,6 +118,10 @@ class BufferAddress:
         d = self._descriptor(w)
         soffset = np.asarray(self.scalar(w)).astype(np.int64).reshape(-1, 1)
         if d.plain:
+            grid = self._grid(w, d, soffset, nbytes) if kind is not Kind.ATOMIC else None
+            if grid is not None:
+                access = Access(Space.GLOBAL, kind, None, w.em, nbytes, self.inst, self.cache, None, w.full, grid=grid)
+                return [Piece(0, access)]
             relative: Any = np.zeros((1, 1), np.uint32) if self.voffset is None else self.voffset(w)
             start = d.base + (soffset + self.offset)
             if int(relative.max()) + self.offset + nbytes <= d.least:
@@ -139,6 +146,15 @@ class BufferAddress:
             inside = np.broadcast_to(index < d.records, w.em.shape)
             return [self._piece(w, kind, nbytes, d.base + soffset + where, inside, 0)]
         return self._cut(w, kind, nbytes, d.base + soffset + where, linear, d.records)
+
+    def _grid(self, w: Waves, d: Descriptor, soffset: NDArray[np.int64], nbytes: int) -> Grid | None:
+        """The addresses as strides, where they have any and no lane is out of range."""
+        if self.row is None:
+            return None
+        own = offsets_of(w, self.row)
+        if own is None or own.most + self.offset + nbytes > d.least:
+            return None
+        return Grid.of(own.first + (d.base + soffset)[:, 0] + self.offset, own.lanes)
 
     def _swizzle(self, d: Descriptor, index: Any, offset: Any, nbytes: int) -> Any:
         """Elements of ``index_count`` consecutive records lie side by side (ISA, "Swizzled buffer addressing").

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import AsmError
 from ..isa.entry import Entry
 from ..memory.access import Access, Kind, Space
+from ..memory.faults import describe_dropped_bits
 from ..memory.views import Words
 from ..program.operands import Operand
 from ..program.program import Instruction
@@ -23,8 +24,9 @@ _NONE = Operand("int", value=0)
 class ScalarAddress:
     """Address calculation: base + offset, an immediate, an SGPR, or both (``s5 offset:16``), or nothing.
 
-    Address bits 1:0 are ignored. With a buffer descriptor as base, num_records counts strides where there is a stride,
-    else bytes; loads and stores are checked dword by dword, atomics as a whole. EXEC does not matter (CDNA3 ISA, SMEM).
+    Hardware ignores bits 1:0 of base and offset; a kernel that sets them gets a finding. With a buffer descriptor as
+    base, num_records counts strides where there is a stride, else bytes; loads and stores are checked dword by dword,
+    atomics as a whole. EXEC does not matter (CDNA3 ISA, SMEM).
     """
 
     def __init__(self, inst: Instruction, base: Operand, offset: Operand, buffer: bool, ctx: BindContext) -> None:
@@ -38,10 +40,13 @@ class ScalarAddress:
     def accesses(self, w: Waves, kind: Kind, dwords: int) -> list[Piece]:
         """Addresses and masks are [n, 1]."""
         low, high = w.sget(self.base).astype(np.int64), w.sget(self.base + 1).astype(np.int64)
-        start = (low | ((high & 0xFFFF if self.buffer else high) << 32)) & ~np.int64(3)
-        offset = np.asarray(self.scalar(w)).astype(np.int64) + self.immediate
-        relative = np.broadcast_to(offset, (w.n,)) & ~np.int64(3)
-        address, nbytes = (start + relative)[:, None], 4 * dwords
+        start = low | ((high & 0xFFFF if self.buffer else high) << 32)
+        relative = np.broadcast_to(np.asarray(self.scalar(w)).astype(np.int64) + self.immediate, (w.n,))
+        ignored, nbytes = (start | relative) & 3, 4 * dwords
+        if ignored.any():
+            describe_dropped_bits(w.port, w, self.inst, (start, relative), ignored != 0)
+        start, relative = start & ~np.int64(3), relative & ~np.int64(3)
+        address = (start + relative)[:, None]
         if not self.buffer:
             return [Piece(0, self._access(kind, address, nbytes))]
         stride = (high >> 16) & 0x3FFF

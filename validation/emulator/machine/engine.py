@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import KernelFault
-from ..program.program import INSTRUCTION_BYTES, Instruction
+from ..program.program import INSTRUCTION_BYTES, Instruction, Program
 from .bind import Step
 from .poll_watch import PollWatch
 from .waves import FloatMode, Waves
@@ -29,9 +29,10 @@ FAIRNESS = 64
 PATIENCE = 1024
 #: Backward branches of a wave without a barrier before it counts as a livelock, whatever it does meanwhile.
 BRANCH_LIMIT = 1 << 24
-#: Shares of that: turns in which a wave reads only where it has read before; and turns of all waves that poll, while no
-#: memory changes and nothing else can run (at least so many).
-REVISIT_SHARE, POLL_SHARE, LEAST_POLLS = 8, 1024, 2048
+#: Turns of polling of a wave while memory changes and nothing comes of it, as a share of that.
+REVISIT_SHARE = 8
+#: Turns of polling of every wave while no memory changes and nothing else can run: a few would do, see ``PollWatch``.
+POLLS = 256
 #: Backward branches of a chunk after which it is watched for polling.
 WATCH_AFTER = 1 << 14
 
@@ -79,10 +80,10 @@ class Chunk:
     """
 
     def __init__(
-        self, waves: Waves, steps_for: StepsFor, entry: int, hits: list[int], turns: Turns | None = None,
-        branch_limit: int = BRANCH_LIMIT,
+        self, waves: Waves, program: Program, steps_for: StepsFor, entry: int, hits: list[int],
+        turns: Turns | None = None, branch_limit: int = BRANCH_LIMIT,
     ) -> None:  # fmt: skip
-        self.w = waves
+        self.w, self.program = waves, program
         self.steps_for = steps_for
         self.steps = steps_for(waves.mode)
         self.mode = waves.mode
@@ -105,8 +106,7 @@ class Chunk:
         #: at least the most of any wave; backward branches of the chunk so far
         self._bound = self._taken = 0
         self.branch_limit = branch_limit
-        self.revisit_limit = max(branch_limit // REVISIT_SHARE, LEAST_POLLS)
-        self.poll_limit = max(branch_limit // POLL_SHARE, LEAST_POLLS)
+        self.revisit_limit = branch_limit // REVISIT_SHARE
         self.watch: PollWatch | None = None
         self.on_wait, self.on_end, self.on_release = (
             [getattr(o, name) for o in waves.port.observers if hasattr(o, name)]
@@ -167,8 +167,8 @@ class Chunk:
             self.mode = self.w.mode = mode
             self.steps = self.steps_for(mode)
 
-    def _progress(self) -> bool:
-        """Count one backward branch; False when the chunk should yield."""
+    def _progress(self, pc: int, target: int) -> bool:
+        """Count one backward branch (or divergent one) from ``pc``; False when the chunk should yield."""
         if self.w.port.changes != self.seen_changes:
             self.seen_changes = self.w.port.changes
             self.idle = 0
@@ -181,7 +181,8 @@ class Chunk:
         else:
             self._branches[sel] += 1
         if self.watch is not None:
-            self.watch.turn(sel)
+            if target <= pc:
+                self.watch.turn(pc, target)
         elif self._taken > WATCH_AFTER:
             self.watch_polls()
         return self.idle <= PATIENCE and not self._over()
@@ -190,7 +191,7 @@ class Chunk:
         """Has a wave reached its limit?"""
         if self._bound > self.branch_limit:
             self._bound = self.most_branches()
-        revisits = 0 if self.watch is None else int(self.watch.revisits.max())
+        revisits = 0 if self.watch is None else self.watch.most_revisits
         return self._bound > self.branch_limit or revisits > self.revisit_limit
 
     def most_branches(self) -> int:
@@ -209,19 +210,18 @@ class Chunk:
     def watch_polls(self) -> None:
         """From now on tell polling from work, and stores of new values from those of old ones."""
         if self.watch is None:
-            port = self.w.port
-            self.watch = PollWatch(port, self.w.count)
-            port.observers, port.exact = (*port.observers, self.watch), True
+            self.watch = PollWatch(self.w, self.program)
+            self.w.port.exact = True
 
     def only_polls(self) -> bool:
-        """Has every running wave polled ``poll_limit`` times, with no change of memory?"""
+        """Has every running wave polled for long, with no change of memory?"""
         running = self.state == RUN
-        return self.watch is not None and bool((self.watch.still[running] >= self.poll_limit).all())
+        return self.watch is not None and bool((self.watch.still[running] >= POLLS).all())
 
     def grant(self, branches: int) -> None:
         """Raise the limits, for somebody who wants to look at a stuck chunk."""
         self.branch_limit = self.most_branches() + branches
-        self.revisit_limit += branches + (0 if self.watch is None else int(self.watch.revisits.max()))
+        self.revisit_limit += branches + (0 if self.watch is None else self.watch.most_revisits)
 
     # -- running a group -----------------------------------------------------------------------------------------------
     def _group(self, pc: int, limit: int) -> bool:
@@ -251,9 +251,9 @@ class Chunk:
                     target = pc + 1
                 else:
                     self._set_pc(np.where(taken, step.target, pc + 1))
-                    return self._progress() or self._lenient()
+                    return self._progress(pc, step.target) or self._lenient()
                 if target <= pc:
-                    going = self._progress()
+                    going = self._progress(pc, target)
                     if not (going and self.alone):
                         self._set_pc(target)
                         return going or self._lenient()
@@ -298,7 +298,7 @@ class Chunk:
                     pc = int(target)
                 else:
                     self._set_pc(target)
-                    return self._progress() or self._lenient()
+                    return self._progress(pc, pc + 1) or self._lenient()
             else:
                 self._mode_change(step.run(w))
                 self._set_pc(pc + 1)

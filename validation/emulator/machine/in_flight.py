@@ -17,6 +17,12 @@ order, with two exceptions. A vector-memory atomic that returns a value is how w
 issued, before older operations of its wave on other addresses, and only its result is late. Loads sample before
 stores to other addresses that retire at the same moment. What is outstanding in a chunk that merely polls takes
 effect when the chunk yields: late is not never.
+
+The waves of a workgroup share an L1, which takes their vector memory operations in the order of issue. So one wave sees
+what another of its workgroup has stored before a barrier, though nobody has waited for it with vmcnt (AMDGPUUsage: the
+release of workgroup scope has no vmcnt; llvm-project PR 147257: the architecture guarantees that order), while other
+workgroups do not: an operation takes effect only after older ones of its workgroup on the same bytes. ``buffer_wbl2`` of
+agent scope goes the same way, and takes effect after all older stores of its workgroup (see ``checks/race_order``).
 """
 
 from __future__ import annotations
@@ -42,7 +48,8 @@ _FAR = np.int64(1 << 62)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traits:
-    """How one instruction's operation is counted. ``ordered``: it retires in issue order within its counter."""
+    """How one instruction's operation is counted. ``ordered``: it retires in issue order within its counter.
+    ``flushes``: it writes back what the workgroup has stored."""
 
     operation: MemoryOperation
     inst: Instruction
@@ -50,6 +57,7 @@ class Traits:
     ordered: bool
     units: int
     into_lds: bool
+    flushes: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -57,8 +65,9 @@ class Pending:
     """An issued operation, until it has retired in each of its waves.
 
     waves: rows of the chunk that issued it, k of them; slot [W]: their position in the arrays of ``request``, ``em``
-    and ``words``. order [W]: number of the operation among the ordered ones of its counter. waiting[counter] [W]: not
-    yet retired there. undone [W]: no effect yet. span: see :func:`_span`, for the k waves.
+    and ``words``. lanes: the lanes that it writes [k, 64], None for all. order [W]: number of the operation among the
+    ordered ones of its counter. waiting[counter] [W]: not yet retired there. undone [W]: no effect yet. span: see
+    :func:`_span`, for the k waves.
     """
 
     traits: Traits
@@ -71,6 +80,7 @@ class Pending:
     em: NDArray[np.bool_]
     request: Request | None = None
     words: Words | None = None
+    lanes: NDArray[np.bool_] | None = None
     span: tuple[Space, Any, Any] | None = None
 
     def is_waiting(self) -> NDArray[np.bool_]:
@@ -100,6 +110,8 @@ class InFlight:
         #: barriers that each wave has passed
         self.epoch = np.zeros(w.count, np.int64)
         self._everyone = np.ones(w.count, bool)
+        self._groups = int(w.ident.group.max()) + 1
+        self._alone = not w.ident.wave.any()
 
     def selected(self) -> NDArray[np.bool_]:
         """bool [W]: the waves that step now."""
@@ -154,8 +166,9 @@ class InFlight:
                 self.issued[counter] += here
                 order = self.issued[counter].copy()
         waiting = {counter: here.copy() for counter in traits.counters}
-        em = w.em.copy() if request is not None else w.em
+        em = w.em.copy() if request is not None or not w.full else w.em
         pending = Pending(traits, self.seq, waves, slot, order, waiting, here & late, em, request)
+        pending.lanes = None if w.full else em
         if late and request is not None:
             pending.span = _span(request)
         for counter in traits.counters:
@@ -251,6 +264,8 @@ class InFlight:
         now = due & pending.undone
         if now.any():
             assert pending.request is not None
+            if not self._alone and VM in pending.traits.counters:
+                self._older_of_workgroup(pending, now)
             pending.undone &= ~now
             waves, rows, em = self._rows(pending, now)
             request = pending.request if rows is None else pending.request.rows(rows)
@@ -298,6 +313,43 @@ class InFlight:
         for older in [p for p in self.queues[VM] if p.seq <= last]:
             self._perform(older, here & older.undone, None)
         self._perform(atomic, here, None)
+
+    def _older_of_workgroup(self, pending: Pending, waves: NDArray[np.bool_]) -> None:
+        """Let older operations on the same bytes, of any wave of these waves' workgroups, take effect first; before a
+        write-back all that is no load."""
+        if pending.traits.flushes:
+            members = np.zeros(self._groups, bool)
+            members[self.w.ident.group[waves]] = True
+            for older in [p for p in self.queues[VM] if p.seq < pending.seq]:
+                if older.traits.operation.kind is not Kind.LOAD:
+                    self._perform(older, older.undone & members[self.w.ident.group], None)
+            return
+        reads = pending.traits.operation.kind is Kind.LOAD
+        mine: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        for older in [p for p in self.queues[VM] if p.seq < pending.seq]:
+            if (reads and older.traits.operation.kind is Kind.LOAD) or not older.undone.any():
+                continue
+            if mine is None:
+                mine = self._reach(pending, waves)
+            low, high = self._reach(older, older.undone)
+            meet = (mine[0] <= high) & (low <= mine[1])
+            if meet.any():
+                self._perform(older, older.undone & meet[self.w.ident.group], None)
+
+    def _reach(self, pending: Pending, waves: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lowest and highest global byte that the operation touches in each workgroup [groups]."""
+        which = np.flatnonzero(waves)
+        low, high = np.full(self._groups, _FAR), np.full(self._groups, -1, np.int64)
+        group, request = self.w.ident.group[which], pending.request
+        if request is None or not any(p.access.space is Space.GLOBAL for p in request.pieces):
+            return low, high
+        if pending.span is None:
+            low[group], high[group] = 0, _FAR
+            return low, high
+        rows = pending.slot[which]
+        np.minimum.at(low, group, pending.span[1][rows])
+        np.maximum.at(high, group, pending.span[2][rows])
+        return low, high
 
     def settle(self) -> None:
         """Everything issued takes effect; results still wait to be retired."""

@@ -26,6 +26,7 @@ def traits_of(step: Step, dma_in_order: bool) -> Traits:
     into_lds = options.get("kind") == "lds" or "lds" in inst.modifiers
     counters: tuple[str, ...] = (VM,)
     ordered, units = True, 1
+    flushes = options.get("what") is Maintenance.WRITE_BACK and "sc1" in inst.modifiers
     if form == "flat":
         counters, ordered = (VM, LGKM), False
     elif form in ("smem", "clock"):
@@ -36,7 +37,7 @@ def traits_of(step: Step, dma_in_order: bool) -> Traits:
         counters = ()
     elif into_lds:
         ordered = dma_in_order
-    return Traits(operation, inst, counters, ordered, units, into_lds)
+    return Traits(operation, inst, counters, ordered, units, into_lds, flushes)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ..numerics import smallfloat
 from ..numerics.dot import Exponents
+from ..numerics.scratch import scratch
 from .matrix_layout import Words
 
 U16, U32 = np.uint16, np.uint32
 _HIGH = U32(0xFFFF0000)
-Decode = Callable[[Words], tuple[Any, Exponents | None]]
+Decode = Callable[[Words, Any], tuple[Any, Exponents | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,9 @@ class ElementFormat:
     """One input type.
 
     bits: of an element. decode: words [registers, n, 64] -> elements [x, y, n, 64] (slot = x * len(y) + y) of a dtype
-    that holds them exactly, and their exponents, None for types whose sums are exact or go in order anyway.
+    that holds them exactly, good until the next call, and their exponents, None for types whose sums are exact or go in
+    order anyway. Its second argument is memory of the words' shape where the exponents may stay (the words themselves
+    may lie there), or None.
     chunk: consecutive k that a lane holds before the next lane group goes on; 0 for all of its slots.
     """
 
@@ -35,32 +38,39 @@ class ElementFormat:
         return max(1, slots * self.bits // 32)
 
 
-def _bf16(words: Words) -> tuple[Any, Exponents | None]:
+def _bf16(words: Words, room: Any = None) -> tuple[Any, Exponents | None]:
     registers, n, _ = words.shape
-    out = np.empty((registers, 2, n, 64), U32)
+    out = scratch("bf16", (registers, 2, n, 64), U32)
     np.left_shift(words, U32(16), out=out[:, 0])
     np.bitwise_and(words, _HIGH, out=out[:, 1])
-    return out.view(np.float32), Exponents(np.ascontiguousarray(words).view(U16) & U16(0x7FFF), 7, 0x7F80)
+    halves = np.ascontiguousarray(words).view(U16)
+    codes = np.bitwise_and(halves, U16(0x7FFF), out=None if room is None else room.view(U16))
+    return out.view(np.float32), _exponents(codes, 7, 0x7F80)
 
 
-def _f16(words: Words) -> tuple[Any, Exponents | None]:
+def _f16(words: Words, _room: Any = None) -> tuple[Any, Exponents | None]:
     registers, n, _ = words.shape
     halves = np.ascontiguousarray(words).view(U16)
     elements = halves.view(np.float16).reshape(registers, n, 64, 2).transpose(0, 3, 1, 2)
-    return elements, Exponents(halves & U16(0x7FFF), 10, 0x7C00)
+    return elements, _exponents(halves & U16(0x7FFF), 10, 0x7C00)
 
 
-def _f32(words: Words) -> tuple[Any, Exponents | None]:
+def _exponents(codes: NDArray[Any], mantissa_bits: int, infinity: int) -> Exponents:
+    """``codes`` are used up."""
+    return Exponents(np.subtract(codes, codes.dtype.type(1), out=codes), mantissa_bits, infinity)
+
+
+def _f32(words: Words, _room: Any = None) -> tuple[Any, Exponents | None]:
     return np.ascontiguousarray(words).view(np.float32)[:, None], None
 
 
-def _xf32(words: Words) -> tuple[Any, Exponents | None]:
+def _xf32(words: Words, _room: Any = None) -> tuple[Any, Exponents | None]:
     """xf32 keeps 10 fraction bits of float32; the rest is dropped (*inferred*: no manual says how it is rounded)."""
     kept = words & U32(0xFFFFE000)
-    return kept.view(np.float32)[:, None], Exponents((kept & U32(0x7FFFFFFF)) >> U32(13), 10, 0xFF << 10)
+    return kept.view(np.float32)[:, None], _exponents((kept & U32(0x7FFFFFFF)) >> U32(13), 10, 0xFF << 10)
 
 
-def _f64(words: Words) -> tuple[Any, Exponents | None]:
+def _f64(words: Words, _room: Any = None) -> tuple[Any, Exponents | None]:
     wide = words[0::2].astype(np.uint64) | (words[1::2].astype(np.uint64) << np.uint64(32))
     return wide.view(np.float64)[:, None], None
 
@@ -73,7 +83,7 @@ def _bytes(words: Words) -> NDArray[np.uint8]:
     )
 
 
-def _i8(words: Words) -> tuple[Any, Exponents | None]:
+def _i8(words: Words, _room: Any = None) -> tuple[Any, Exponents | None]:
     return _bytes(words).view(np.int8), None
 
 
@@ -97,21 +107,21 @@ def _six_bits(words: Words) -> NDArray[np.uint8]:
     return out
 
 
-def _exponents(codes: NDArray[np.uint8], fmt: smallfloat.Format) -> Exponents:
+def _small_exponents(codes: NDArray[np.uint8], fmt: smallfloat.Format) -> Exponents:
     sign = 1 << (fmt.bits - 1)
     magnitudes = codes & np.uint8(sign - 1)
     if fmt.fnuz:
         magnitudes[codes == fmt.nan_code] = sign
     beyond = sign if fmt.fnuz else fmt.max_code + 1
-    return Exponents(magnitudes.reshape(-1, *codes.shape[-2:]), fmt.mantissa_bits, beyond)
+    return _exponents(magnitudes.reshape(-1, *codes.shape[-2:]), fmt.mantissa_bits, beyond)
 
 
 def _small(fmt: smallfloat.Format, unpack: Callable[[Words], NDArray[np.uint8]]) -> Decode:
     table = smallfloat.decode_table(fmt)
 
-    def decode(words: Words) -> tuple[Any, Exponents | None]:
+    def decode(words: Words, _room: Any = None) -> tuple[Any, Exponents | None]:
         codes = unpack(words)
-        return table[codes], _exponents(codes, fmt)
+        return table[codes], _small_exponents(codes, fmt)
 
     return decode
 

@@ -102,6 +102,15 @@ def product_of(registers: NDArray[Any], size: int, blocks: int) -> NDArray[Any]:
     return registers.reshape(n * blocks, size, size)
 
 
+def element_places(matrix: Any, row: Any, column: Any, size: int, blocks: int) -> tuple[Any, Any, Any]:
+    """Where ``registers_of`` puts elements of a product: wave, register, lane."""
+    wave, block = matrix // blocks, matrix % blocks
+    if size == 4:
+        return wave, row, 4 * block + column
+    place = (block * size + row) * size + column
+    return wave, place // 64, place % 64
+
+
 def accumulator_to_registers(d: NDArray[Any], wide: bool = False) -> list[NDArray[Any]]:
     """[n, blocks, rows, columns] -> one [n, 64] array for each accumulator element of a lane. ``wide``: f64 layout."""
     n, blocks, size, _ = d.shape

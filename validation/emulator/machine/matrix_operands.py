@@ -10,11 +10,13 @@ from ..errors import AsmError
 from ..isa.entry import Entry
 from ..numerics import smallfloat
 from ..numerics.dot import Fragment, doubtful, products, settle
+from ..numerics.scratch import scratch
 from ..program.operands import Operand
 from ..program.program import Instruction
 from .fetch import register_number
 from .matrix_formats import element_format
 from .matrix_layout import (
+    element_places,
     f64_small_matrix,
     permute_lanes,
     product_of,
@@ -40,14 +42,6 @@ def rows_of(w: Waves, first: int, count: int) -> Any:
     """uint32 [count, n, 64]; a view when all waves step."""
     block = w.file[first : first + count]
     return block if w.sel is None else block[:, w.sel]
-
-
-def _buffer(w: Waves, elements: int) -> Any:
-    """float64 [elements] that the chunk keeps: fresh pages would cost as much as the sums."""
-    kept = w.extra.get("products")
-    if kept is None or len(kept) < elements:
-        kept = w.extra["products"] = np.empty(max(elements, _PART))
-    return kept[:elements]
 
 
 class BlockScale:
@@ -117,7 +111,7 @@ class MatrixSource:
 
     def matrix(self, w: Waves, dtype: Any) -> Any:
         """[n, blocks, depth, size] with ascending k."""
-        elements, _ = self.format.decode(permute_lanes(self.words(w), self.blgp))
+        elements, _ = self.format.decode(permute_lanes(self.words(w), self.blgp), None)
         if self.kind == "f64" and self.size == 4:
             return f64_small_matrix(elements[0, 0])
         matrix = to_matrix(elements, self.size, self.blocks, np.empty(self._shape(elements.shape[2]), dtype))
@@ -149,7 +143,7 @@ class MatrixSource:
         words = permute_lanes(words, self.blgp)
         if self.lanes is not None:
             words = np.take(words, self.lanes, axis=2, mode="clip", out=room.words)
-        elements, exponents = self.format.decode(words)
+        elements, exponents = self.format.decode(words, room.words)
         values = to_matrix(elements, self.size, self.blocks, room.values)
         if codes is not None:
             if self.lanes is not None:
@@ -161,7 +155,7 @@ class MatrixSource:
         if exponents is None:
             return Fragment(values, None, 0, ascending)
         exponents.blocks, exponents.scale = self.blocks, codes
-        return Fragment(values, exponents, exponents.overall(), ascending)
+        return Fragment(values, exponents, exponents.grouped(), ascending)
 
 
 class Accumulator:
@@ -222,30 +216,44 @@ class Accumulator:
         return rows_of(w, self.source, self.count).view(self.dtype).transpose(1, 0, 2)
 
     def multiply_add(self, w: Waves, a: Fragment, b: Fragment) -> None:
-        """D = round32(C + A B), by parts that stay in the cache; products of doubtful matrices are settled first."""
+        """D = round32(C + A B), by parts that stay in the cache; sums of doubtful matrices are settled before that."""
         c, size, blocks = self._registers(w), self.size, self.blocks
         w.touched(self.dst, self.count)
         result = np.empty((w.n, self.count, 64), np.uint32) if w.sel is not None else None
         waves = max(1, _PART // (size * size * blocks))
         unsure = doubtful(a, b)
-        buffer = _buffer(w, min(waves, w.n) * blocks * size * size).reshape(-1, size, size)
         for first in range(0, w.n, waves):
             n = min(waves, w.n - first)
-            product, part = buffer[: n * blocks], slice(first * blocks, (first + n) * blocks)
+            part = slice(first * blocks, (first + n) * blocks)
+            product = scratch("product", (n * blocks, size, size), np.float64)
             products(a, b, part, product)
             start = c if self.source is None else c[first : first + n]
-            at = unsure[(unsure >= part.start) & (unsure < part.stop)] if len(unsure) else unsure
-            if len(at):
-                wide = np.float64(start) if self.source is None else self._matrices(start, at - part.start)
-                product[at - part.start] = settle(a, b, at, product[at - part.start], wide)
             total = registers_of(product, size, blocks, n)
             np.add(total, start, out=total)
+            if len(unsure) and len(at := unsure[(unsure >= part.start) & (unsure < part.stop)]):
+                self._settle(a, b, at, part.start, total, start)
             self._narrow(w, total, first, result)
         if result is not None:
             w.file[self.dst : self.dst + self.count, w.sel] = result.transpose(1, 0, 2)
 
-    def _matrices(self, c: Any, at: Any) -> Any:
-        return product_of(np.ascontiguousarray(c), self.size, self.blocks)[at].astype(np.float64)
+    def _settle(self, a: Fragment, b: Fragment, at: Any, first: int, total: Any, start: Any) -> None:
+        """Make the sums ``total`` [n, registers, 64] good, whose matrices are those from ``first`` on."""
+        inside = at - first
+
+        def start_at(matrix: Any, i: Any, j: Any) -> Any:
+            if self.source is None:
+                return np.float64(start)
+            return start[element_places(inside[matrix], i, j, self.size, self.blocks)].astype(np.float64)
+
+        sums = product_of(total, self.size, self.blocks)
+        if 2 * len(at) > len(sums):  # all of them rather than a copy
+            at, inside = np.arange(first, first + len(sums)), np.arange(len(sums))
+        some = sums[inside] if len(at) < len(sums) else sums
+        settle(a, b, at, some, start_at)
+        if some is not sums:
+            sums[inside] = some
+        if self.size == 4:  # a copy
+            total[...] = registers_of(sums, self.size, self.blocks, len(total))
 
     def _narrow(self, w: Waves, total: Any, first: int, result: Any) -> None:
         if result is None:

@@ -29,8 +29,11 @@ class MachineOptions:
         for name, accepted in (("completion", COMPLETIONS), ("memory", MEMORIES), ("lds_dma", LDS_DMA_ORDERS)):
             if getattr(self, name) not in accepted:
                 raise ValueError(f"{name}={getattr(self, name)!r}; there are {', '.join(accepted)}")
-        if self.xcds < 1 or (self.cus_per_xcd is not None and self.cus_per_xcd < 1):
-            raise ValueError(f"xcds={self.xcds}, cus_per_xcd={self.cus_per_xcd}: both must be positive")
+        for name, count in (("xcds", self.xcds), ("cus_per_xcd", 1 if self.cus_per_xcd is None else self.cus_per_xcd)):
+            if isinstance(count, bool) or not isinstance(count, int):
+                raise TypeError(f"{name}={count!r}; it takes a whole number from 1 on")
+            if count < 1:
+                raise ValueError(f"{name}={count}; it takes a whole number from 1 on")
 
     def cus(self, arch: str) -> int:
         return CUS_PER_XCD[arch] if self.cus_per_xcd is None else self.cus_per_xcd

@@ -1,87 +1,164 @@
-"""Tells waves that only poll from waves that work, in a chunk whose loops have run long.
+"""Tells waves that can only wait from waves that work, in a chunk whose loops have run long.
 
-A wave polls in a turn (up to a taken backward branch) when it has read memory that another wave could write, and only
-where it has read before. A turn without reads is neither: it may belong to a delay. Nothing can come of polling while
-no memory changes, however much the wave counts in registers.
+A wave polls in a turn (up to a taken backward branch) when what its loop's branches depend on is as it was when it took
+the same branch before, and it has not left the loop between: while no memory changes it will never leave it, however
+much it counts beside that. A loop whose end depends on a counter or on a clock, or which walks through memory, is none.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..memory.access import Access, Kind, Space
+from ..checks.effects import EXEC_KEYS, SCC_KEY, Effect, effect_of
+from ..isa import TABLE
+from ..program.program import Program
+from .transfer import SCALAR_KEYS
 
 if TYPE_CHECKING:
-    from ..memory.hierarchy import MemoryPort
     from .waves import Waves
 
-#: (wave, instruction, addresses) remembered before it starts afresh: a loop over more is one that works.
-MOST_PLACES = 1 << 16
-#: Odd numbers that spread sums of products over 64 bits.
-_WAVE, _INST, _LANE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0xD6E8FEB86659FD93)
-_LANES = (np.arange(1, 65, dtype=np.uint64) * _LANE) | np.uint64(1)
+#: Odd numbers: products with them, summed over 64 bits, tell states apart.
+_STEP = 0x9E3779B97F4A7C15
+_LANES = (np.arange(1, 65, dtype=np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)) | np.uint64(1)
+#: What runs on somewhere else, or keeps state that no counter of changes shows.
+_UNKNOWN = frozenset(["jump", "scratch", "trap"])
+
+
+@dataclass(frozen=True, slots=True)
+class Deciders:
+    """Registers that the branches of a loop depend on: rows of the vector file, scalar ones; and SCC, or not."""
+
+    vector: tuple[int, ...]
+    scalar: tuple[int, ...]
+    scc: bool
+
+
+def deciders(program: Program, first: int, last: int, agpr_base: int) -> Deciders | None:
+    """Of the loop of these instructions; None when the text does not tell. Remembered with the program."""
+    key = ("deciders", first, last, agpr_base)
+    if key not in program.bound:
+        program.bound[key] = _find(program, first, last, agpr_base)
+    found: Deciders | None = program.bound[key]
+    return found
+
+
+def _find(program: Program, first: int, last: int, agpr_base: int) -> Deciders | None:
+    """What is live at the head of the loop, if nothing but its branches were of interest."""
+    steps: list[tuple[Effect, bool, tuple[int, ...]]] = []
+    for inst in program.instructions[first : last + 1]:
+        entry = TABLE.get((program.arch, inst.mnemonic))
+        if entry is None or entry.form in _UNKNOWN:
+            return None
+        effect = effect_of(inst, entry, agpr_base)
+        if effect.vague:
+            return None
+        branch = entry.form == "branch"
+        after = [] if entry.form == "end" or inst.mnemonic == "s_branch" else [inst.index + 1]
+        if branch:
+            after.append(program.labels[inst.operands[-1].name])
+        steps.append((effect, branch, tuple(n - first for n in after if first <= n <= last)))
+    wanted = _live(steps)
+    scalars = sorted(k - SCALAR_KEYS for k in wanted if k >= SCALAR_KEYS and k != SCC_KEY)
+    return Deciders(tuple(sorted(k for k in wanted if k < SCALAR_KEYS)), tuple(scalars), SCC_KEY in wanted)
+
+
+def _live(steps: list[tuple[Effect, bool, tuple[int, ...]]]) -> set[int]:
+    """Registers whose values at the first of these steps branches depend on. A step: its effect; is it a branch; the
+    steps that may come next. A write to a vector register replaces it only where EXEC stays the same all along."""
+    whole_lanes = not any(effect.writes_exec for effect, _, _ in steps)
+    live: list[set[int]] = [set() for _ in steps]
+    changed = True
+    while changed:
+        changed = False
+        for i in reversed(range(len(steps))):
+            effect, branch, following = steps[i]
+            out = set().union(*(live[n] for n in following))
+            used = branch or not out.isdisjoint(effect.writes)
+            if effect.total:
+                out.difference_update(k for k in effect.writes if k >= SCALAR_KEYS or whole_lanes)
+            if used:
+                out.update(effect.reads, EXEC_KEYS)
+            if out != live[i]:
+                live[i], changed = out, True
+    return live[0]
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A backward branch. state [W]: of the deciders when a wave took it last; known [W]: and has not left the loop
+    since. revisits [W]: turns of polling without a barrier."""
+
+    first: int
+    last: int
+    what: Deciders | None
+    state: NDArray[np.uint64]
+    known: NDArray[np.bool_]
+    revisits: NDArray[np.int64]
 
 
 class PollWatch:
-    """Observer of one chunk. Arrays are [waves].
+    """Watches one chunk. still [waves]: turns of polling since memory last changed or a wave ended; barriers do not
+    count, since a dead loop may hold one."""
 
-    revisits: turns of polling since the wave last did something else, or passed a barrier. still: the same since memory
-    last changed, or a wave ended; barriers do not count, since a dead loop may hold one.
-    """
+    def __init__(self, w: Waves, program: Program) -> None:
+        self.w, self.program = w, program
+        self.still = np.zeros(w.count, np.int64)
+        self._loops: dict[int, Loop] = {}
+        self._effects = w.port.effects
 
-    def __init__(self, port: MemoryPort, count: int) -> None:
-        self.port = port
-        self.revisits, self.still = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self._read, self._fresh = np.zeros(count, bool), np.zeros(count, bool)
-        self._places: set[int] = set()
-        self._effects = port.effects
+    @property
+    def most_revisits(self) -> int:
+        """Of the wave that has polled longest without a barrier."""
+        return max((int(loop.revisits.max()) for loop in self._loops.values()), default=0)
 
-    def observe(self, port: MemoryPort, w: Waves, access: Access) -> None:
-        if access.kind is Kind.STORE or access.space is Space.SCRATCH or _constant(port, access):
+    def turn(self, pc: int, target: int) -> None:
+        """The waves that step are at the backward branch ``pc``, and take it unless they leave the loop."""
+        w = self.w
+        rows: Any = slice(None) if w.sel is None else w.sel
+        self._look_at_memory()
+        loop = self._loops.get(pc)
+        if loop is None:
+            what = deciders(self.program, target, pc, w.agpr_base)
+            state, known = np.zeros(w.count, np.uint64), np.zeros(w.count, bool)
+            loop = self._loops[pc] = Loop(target, pc, what, state, known, np.zeros(w.count, np.int64))
+        for other in self._loops.values():
+            if not (other.first <= target and pc <= other.last):
+                other.known[rows] = False
+        if loop.what is None:
             return
-        rows = np.arange(w.count) if w.sel is None else w.sel
-        mask = np.broadcast_to(access.mask, (len(rows), access.mask.shape[1]))
-        reads = mask.any(axis=1)
-        if not reads.any():
-            return
-        lanes = np.where(mask, access.address.astype(np.int64).view(np.uint64) + np.uint64(1), np.uint64(0))
-        key = (lanes * _LANES[: mask.shape[1]]).sum(axis=1, dtype=np.uint64)
-        key += rows.astype(np.uint64) * _WAVE + np.uint64(access.inst.index) * _INST
-        found, active = key[reads].tolist(), rows[reads]
-        self._read[active] = True
-        fresh = [k not in self._places for k in found]
-        if any(fresh):
-            self._fresh[active[fresh]] = True
-            if len(self._places) > MOST_PLACES:
-                self._places.clear()
-            self._places.update(found)
+        state = self._state(loop.what)
+        polls = loop.known[rows] & (loop.state[rows] == state)
+        self.still[rows] += polls
+        loop.revisits[rows] = np.where(polls, loop.revisits[rows] + 1, 0)
+        loop.state[rows], loop.known[rows] = state, True
 
-    def turn(self, rows: Any) -> None:
-        """The waves ``rows`` (an index, None for all) take a backward branch."""
-        here = slice(None) if rows is None else rows
-        if self.port.effects != self._effects:
-            self._effects = self.port.effects
+    def _state(self, what: Deciders) -> NDArray[np.uint64]:
+        """One number for what the deciders hold, of each wave that steps."""
+        w = self.w
+        total = w.scc_get().astype(np.uint64) if what.scc else np.zeros(w.n, np.uint64)
+        factor = 1
+        for r in what.scalar:
+            factor = factor * _STEP & 0xFFFFFFFFFFFFFFFF
+            total += w.sget(r).astype(np.uint64) * np.uint64(factor)
+        for r in what.vector:
+            factor = factor * _STEP & 0xFFFFFFFFFFFFFFFF
+            total += (w.vget(r).astype(np.uint64) * _LANES).sum(axis=1, dtype=np.uint64) * np.uint64(factor)
+        return total
+
+    def _look_at_memory(self) -> None:
+        if self.w.port.effects != self._effects:
+            self._effects = self.w.port.effects
             self.still[:] = 0
-        read, fresh = self._read[here], self._fresh[here]
-        for count in (self.revisits, self.still):
-            count[here] = np.where(fresh, 0, count[here] + read)
-        self._read[here] = self._fresh[here] = False
 
     def passed(self, rows: Any) -> None:
         """The waves ``rows`` (an index, None for all) pass a barrier."""
-        self.revisits[slice(None) if rows is None else rows] = 0
+        for loop in self._loops.values():
+            loop.revisits[slice(None) if rows is None else rows] = 0
 
     def progress(self) -> None:
         """Something happened that may free any wave."""
         self.still[:] = 0
-
-
-def _constant(port: MemoryPort, access: Access) -> bool:
-    """Does it read what no wave can write, such as kernel arguments? (Judged by the first lane.)"""
-    if access.space is not Space.GLOBAL or not access.mask.any():
-        return False
-    address = np.broadcast_to(access.address, access.mask.shape)[access.mask][0]
-    holder = port.spaces[Space.GLOBAL].space.find(int(address))
-    return holder is not None and not holder.writable

@@ -120,6 +120,25 @@ class MemoryOperation:
             self.put(w, words)
 
 
+@dataclass(slots=True)
+class VectorLoad(MemoryOperation):
+    """A load of whole dwords into vector registers, from ``results.start`` on."""
+
+    def __call__(self, w: Waves) -> None:
+        request = self.issue(w)
+        (first, *rest), row = request.pieces, self.results.start
+        if rest or first.first or w.sel is not None or not w.full:
+            words = self.effect(w, request)
+        else:
+            # nothing else looks at these registers meanwhile
+            words = w.port.read(w, first.access, w.rows[np.uint32][row : self.results.stop])
+            if not words:
+                w.touched(row, len(self.results))
+                return
+        assert self.put is not None
+        self.put(w, words)
+
+
 def scalar_key(index: int) -> int:
     """Key of a scalar register; a vector register's key is its row of the file."""
     return SCALAR_KEYS + index
@@ -192,7 +211,8 @@ def read_pieces(w: Waves, pieces: list[Piece], dwords: int) -> Words:
 def bind_load(inst: Instruction, data: Operand, form: DataFormat, ctx: BindContext, locate: Locate) -> MemoryOperation:
     dwords = form.registers
     first = data_registers(inst, data, dwords, ctx)
-    return MemoryOperation(
+    whole = form.nbytes >= 4 or not (form.signed or form.half)
+    return (VectorLoad if whole else MemoryOperation)(
         Kind.LOAD,
         lambda w: Request(locate(w, Kind.LOAD, form.nbytes), []),
         lambda w, request: read_pieces(w, request.pieces, dwords),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..program.program import Instruction
+from .grids import Grid
 from .views import Place
 
 
@@ -45,7 +46,7 @@ class Maintenance(Enum):
 @dataclass(slots=True)
 class Access:
     """``address``: int64 [n, 64] (uint32 for LDS and scratch; [n, 1] for scalar loads), bytes: virtual for global,
-    from the workgroup's LDS base, from the lane's scratch base.
+    from the workgroup's LDS base, from the lane's scratch base. Made when asked for where ``grid`` says the same.
     ``mask``: bool, same shape: lanes that take part (EXEC applied, descriptor-clamped lanes removed).
     ``everywhere``: known to hold for every lane, so that nobody needs to look at ``mask``.
     ``nbytes``: bytes a lane. ``clamped``: lanes that a buffer descriptor dropped, or None.
@@ -54,7 +55,7 @@ class Access:
 
     space: Space
     kind: Kind
-    address: NDArray[Any]
+    located: NDArray[Any] | None
     mask: NDArray[np.bool_]
     nbytes: int
     inst: Instruction
@@ -70,15 +71,37 @@ class Access:
     lasting: bool = False
     #: where the port has found the bytes of a lasting access that nothing is wrong with
     place: Place | None = None
+    #: the same addresses as a few strides, where the mask is EXEC
+    grid: Grid | None = None
+    #: where the port has found the bytes of a lasting access with such addresses
+    within: Grid | None = None
+
+    @property
+    def address(self) -> NDArray[Any]:
+        """See above."""
+        if self.located is None:
+            assert self.grid is not None
+            self.located = self.grid.addresses()
+        return self.located
+
+    def bounds(self) -> tuple[int, int]:
+        """The first byte of the lowest lane, and the one behind the highest lane's last."""
+        if self.grid is not None:
+            return self.grid.low, self.grid.high + self.nbytes
+        return int(self.address.min()), int(self.address.max()) + self.nbytes
 
     def rows(self, index: Any) -> Access:
         """The part of some of the waves."""
         clamped = None if self.clamped is None else self.clamped[index]
-        return replace(
-            self, address=self.address[index], mask=self.mask[index], clamped=clamped, lasting=False, place=None
-        )
+        located, mask = self.address[index], self.mask[index]
+        return self._copied(located, mask, clamped)
 
     def detached(self, count: int) -> Access:
         """A copy that shares no array with the registers, one row for each of ``count`` waves."""
-        address, mask = (np.array(np.broadcast_to(x, (count, x.shape[1]))) for x in (self.address, self.mask))
-        return replace(self, address=address, mask=mask, lasting=False, place=None)
+        located, mask = (np.array(np.broadcast_to(x, (count, x.shape[1]))) for x in (self.address, self.mask))
+        return self._copied(located, mask, self.clamped)
+
+    def _copied(self, located: Any, mask: Any, clamped: Any) -> Access:
+        return replace(
+            self, located=located, mask=mask, clamped=clamped, lasting=False, place=None, grid=None, within=None
+        )

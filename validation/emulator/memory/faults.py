@@ -15,6 +15,7 @@ from .space import GUARD_BYTES
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
+    from ..program.program import Instruction
     from .hierarchy import MemoryPort
     from .space import Allocation
     from .spaces import GlobalMemory
@@ -109,3 +110,18 @@ def describe_misalignment(port: MemoryPort, w: Waves, access: Access, bad: NDArr
             place = f"byte {address - holder.base} of {name or 'an allocation without a name'}"
     message = f"{_what(access)} at {place}, which is no multiple of {natural}"
     port.log.add("alignment", message, w, access.inst, bad, name, index)
+
+
+def describe_dropped_bits(
+    port: MemoryPort, w: Waves, inst: Instruction, parts: tuple[NDArray[np.int64], NDArray[np.int64]], bad: Any
+) -> None:
+    """Log scalar accesses whose base or offset (``parts``, [n]) has bits below a dword, which hardware ignores."""
+    row = int(np.flatnonzero(bad)[0])
+    base, offset = (int(part[row]) for part in parts)
+    found = [
+        f"{what} that is {value & 3} modulo 4" for what, value in (("a base", base), ("an offset", offset)) if value & 3
+    ]
+    holder = port.spaces[Space.GLOBAL].space.find((base & ~3) + (offset & ~3))
+    name, index = (holder.name or None, holder.index_of(base + offset)) if holder is not None else (None, None)
+    message = f"scalar access with {' and '.join(found)}: hardware ignores these bits and takes the dword before"
+    port.log.add("alignment", message, w, inst, bad[:, None], name, index)

@@ -13,9 +13,9 @@ from ..program.program import Instruction
 from .access import Access, CacheBits, Maintenance, Space
 from .atomics import AtomicOp, apply_in_order
 from .faults import describe_fault, describe_misalignment
-from .spaces import BankedMemory, GlobalMemory
-from .views import Words, low_bits, natural_width, place
-from .weak import crosses_line
+from .grids import Grid
+from .spaces import BankedMemory, GlobalMemory, Memory
+from .views import Words, low_bits, natural_width, place, place_of
 
 if TYPE_CHECKING:
     from ..machine.waves import Waves
@@ -46,16 +46,19 @@ class MemoryPort:
         self.changes = self.effects = 0
         self.exact = False
 
-    def read(self, w: Waves, access: Access) -> Words:
+    def read(self, w: Waves, access: Access, into: Words | None = None) -> Words:
         """uint32 [n, 64] for each dword (one, zero-extended, for narrow data).
 
         0 in lanes that a descriptor or a fault takes out; unspecified in lanes outside of EXEC if that is the mask.
+        into: rows of the register file that the words may be put in at once; they have been when nothing is returned.
         """
         memory = self.spaces[access.space]
         for observer in self.observers:
             observer.observe(self, w, access)
         if access.place is not None:
             return cast(Words, memory.views.gather(access.place))
+        if access.grid is not None and (grid := self._within(memory, w, access, access.grid)) is not None:
+            return self._read_grid(memory, access, grid, into)
         offset, mask, everywhere = memory.resolve(self, w, access)
         low = self._alignment(w, access, offset, mask)
         if access.lasting and everywhere and memory.caches is None and not self._bad(access, low):
@@ -77,13 +80,19 @@ class MemoryPort:
             memory.views.scatter(access.place, words)
             self._changed(access.space)
             return
+        if access.grid is not None and access.everywhere and not self.exact:
+            grid = self._within(memory, w, access, access.grid)
+            if grid is not None:
+                self._write_grid(memory, access, grid, words)
+                self._changed(access.space)
+                return
         offset, mask, everywhere = memory.resolve(self, w, access)
         if not self.exact or self._alters(w, access, offset, mask):
             self._changed(access.space)
         low = self._alignment(w, access, offset, mask)
         if access.lasting and everywhere and memory.caches is None and not self._bad(access, low):
             access.place = place(offset, access.nbytes, low)
-        shape = access.address.shape
+        shape = access.mask.shape
         whole = [word if word.shape == shape else np.broadcast_to(word, shape) for word in words]
         if memory.caches is not None:
             memory.caches.write(memory, w, access, offset + memory.base, mask, [word[mask] for word in whole])
@@ -137,6 +146,50 @@ class MemoryPort:
         if memory.caches is not None:
             memory.caches.maintain(memory, w, what, cache)
 
+    def moved(self, w: Waves, inst: Instruction) -> None:
+        """The selected waves pass values between their lanes through the LDS hardware, without any memory."""
+        for observer in self.observers:
+            hook = getattr(observer, "moved", None)
+            if hook is not None:
+                hook(w, inst)
+
+    @staticmethod
+    def _within(memory: Memory, w: Waves, access: Access, grid: Grid) -> Grid | None:
+        """Places, in the memory's views, of an access with which nothing is wrong; None where there is more to do."""
+        if access.within is not None:
+            return access.within
+        wanted = access.alignment or natural_width(access.nbytes) if access.strict else 1
+        if memory.caches is not None or grid.bits & (max(wanted, min(access.nbytes, 4)) - 1):
+            return None
+        found: Grid | None = memory.within(w, access, grid)
+        if access.lasting:
+            access.within = found
+        return found
+
+    @staticmethod
+    def _read_grid(memory: Memory, access: Access, grid: Grid, into: Words | None) -> Words:
+        form, nbytes = grid.form, access.nbytes
+        if form is None or not form.regular(nbytes):
+            at = place_of(grid, nbytes)
+            if access.lasting:
+                access.place = at
+            return cast(Words, memory.views.gather(at))
+        shape = access.mask.shape
+        rows = [np.empty(shape, np.uint32) for _ in range(max(1, nbytes // 4))] if into is None else into
+        memory.views.read_strided(grid.base, form, nbytes, rows)
+        return rows if into is None else []
+
+    @staticmethod
+    def _write_grid(memory: Memory, access: Access, grid: Grid, words: Words) -> None:
+        form, nbytes = grid.form, access.nbytes
+        if form is not None and form.regular(nbytes) and form.apart(nbytes):
+            memory.views.write_strided(grid.base, form, nbytes, words)
+            return
+        at = place_of(grid, nbytes)
+        if access.lasting:
+            access.place = at
+        memory.views.scatter(at, words)
+
     def _changed(self, space: Space) -> None:
         self.changes += space is Space.GLOBAL
         self.effects += space is not Space.SCRATCH
@@ -152,8 +205,6 @@ class MemoryPort:
             held = memory.views.read(place, access.nbytes, low_bits(place))
             return any(((h ^ word) & used).any() for h, word in zip(held, words, strict=True))
         address = place + memory.base
-        if crosses_line(address, access.nbytes):
-            return True
         groups = (w.ident.linear if w.sel is None else w.ident.linear[w.sel])[rows]
         for group in np.unique(groups):
             here = groups == group

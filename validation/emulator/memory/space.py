@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .device_map import DeviceMap
+
 if TYPE_CHECKING:
     import torch
 
@@ -27,7 +29,8 @@ class Allocation:
     """``[base, base + size)`` in bytes. ``shape``/``strides`` (elements) and ``itemsize`` describe the tensor, if any.
 
     ``shadow``: uint8 [size], nonzero where a byte was written; None when all counts as initialised. ``freed``: an
-    access is a use after free. ``writable``: False for what kernels may only read.
+    access is a use after free. ``writable``: False for what kernels may only read. ``device``: its address on the
+    device, which the space gives.
     """
 
     base: int
@@ -40,6 +43,7 @@ class Allocation:
     shadow: NDArray[np.uint8] | None = None
     freed: bool = False
     writable: bool = True
+    device: int = 0
     owner: Any = field(default=None, repr=False)
 
     @property
@@ -78,6 +82,7 @@ class AddressSpace:
         self._freed: list[Allocation] = []
         self.version = 0
         self._devices: dict[tuple[int, int], Caches] = {}
+        self.device_map = DeviceMap()
 
     def device(self, xcds: int, cus: int) -> Caches:
         """The caches of a device of this shape, which all launches over this space share."""
@@ -135,6 +140,7 @@ class AddressSpace:
             return allocation
         with self._lock:
             self._drop(allocation.base, allocation.end)
+            allocation.device = self.device_map.place(allocation.base, allocation.size)
             if self._freed:
                 self._freed = [a for a in self._freed if a.end <= allocation.base or a.base >= allocation.end]
             position = bisect.bisect_left(self._starts, allocation.base)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..machine.options import XCDS, MachineOptions
 from .access import Access, Kind
+from .grids import Grid
 from .space import AddressSpace, Allocation
 from .views import TypedViews, Words
 
@@ -53,6 +54,8 @@ class GlobalMemory:
         #: the same, for looking up one address, and which of them only loads may touch
         self._starts: list[int] = []
         self._ends: list[int] = []
+        #: how far device addresses are from host addresses in each range
+        self._moves = np.zeros(0, np.int64)
         self._frozen: dict[int, int] = {}
         self.views = TypedViews(np.zeros(16, np.uint8))
 
@@ -62,8 +65,9 @@ class GlobalMemory:
             return
         allocations = self.space.allocations
         self._version = self.space.version
-        ranges = [r for a in allocations for r in self._accessible(a)]
-        self._starts, self._ends = [low for low, _ in ranges], [high for _, high in ranges]
+        ranges = [(*r, a.device - a.base) for a in allocations for r in self._accessible(a)]
+        self._starts, self._ends = [r[0] for r in ranges], [r[1] for r in ranges]
+        self._moves = np.array([r[2] for r in ranges], np.int64)
         self._frozen = {a.base: a.end for a in allocations if not a.writable}
         self.starts, self.ends = np.array(self._starts, np.int64), np.array(self._ends, np.int64)
         if not allocations:
@@ -97,7 +101,7 @@ class GlobalMemory:
         if access.kind is not Kind.LOAD:
             mask = self._writable(port, w, access)
             if mask is not access.mask:
-                access = replace(access, mask=mask, everywhere=False)
+                access = replace(access, located=access.address, mask=mask, everywhere=False, grid=None)
         everywhere = access.everywhere or bool(mask.all())
         if not mask.any():
             return np.zeros(address.shape, np.int64), mask, False
@@ -114,14 +118,35 @@ class GlobalMemory:
             offset = np.where(mask, offset, offset[mask][0])
         return offset, mask, everywhere
 
+    def within(self, w: Waves, access: Access, grid: Grid) -> Grid | None:
+        """The places of an access in ``views``, where every lane may be there."""
+        self.refresh()
+        slot = bisect.bisect_right(self._starts, grid.low) - 1
+        if slot < 0 or grid.high + access.nbytes > self._ends[slot]:
+            return None
+        if access.kind is not Kind.LOAD and self._starts[slot] in self._frozen:
+            return None
+        return grid.moved(-self.base)
+
     def end(self) -> None:
         """The kernel has ended: release."""
         if self.caches is not None:
             self.caches.end(self)
 
-    def line(self, start: int, count: int) -> NDArray[np.uint8]:
-        """``count`` bytes from ``start``; 0 where no allocation is."""
+    def device(self, address: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Device addresses [k] of host addresses that the kernel may touch."""
+        if not len(address):
+            return address
+        slot = self._slot(address, 1)
+        if slot >= 0:
+            return address + self._moves[slot]
+        moved: NDArray[np.int64] = address + self._moves[np.searchsorted(self.starts, address, side="right") - 1]
+        return moved
+
+    def line(self, device: int, count: int) -> NDArray[np.uint8]:
+        """``count`` bytes from a device address; 0 where no allocation is."""
         self.refresh()
+        start = self.space.device_map.host(device)
         raw = self.views.by_width[1]
         holder = self.space.find(start)
         if holder is not None and start + count <= holder.end:
@@ -181,7 +206,7 @@ class BankedMemory:
     caches: None = None
 
     def __init__(self, banks: int, size: int, bank: NDArray[np.int64]) -> None:
-        self.size = size
+        self.banks, self.size = banks, size
         self.stride = -(-max(size, 16) // 16) * 16
         self.content = np.zeros(banks * self.stride + 16, np.uint8)
         self.views = TypedViews(self.content)
@@ -190,6 +215,12 @@ class BankedMemory:
     def base_of(self, w: Waves) -> NDArray[np.int64]:
         """First byte of each lane's bank, broadcastable to [n, 64]."""
         return self.bank_base if w.sel is None else self.bank_base[w.sel]
+
+    def within(self, w: Waves, access: Access, grid: Grid) -> Grid | None:
+        """The places of an access in ``views``, where every lane may be there."""
+        if grid.low < 0 or grid.high + access.nbytes > self.size:
+            return None
+        return Grid.of(grid.rows + self.base_of(w)[:, 0], grid.lanes)
 
     def resolve(self, port: MemoryPort, w: Waves, access: Access) -> Resolved:
         address, mask = access.address, access.mask

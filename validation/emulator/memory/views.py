@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .grids import LANES, Form, Grid
+
 U8, U16, U32, U64 = np.uint8, np.uint16, np.uint32, np.uint64
 #: Gathers and scatters move 16 bytes as one element: a structured void type does not index fast, complex128 does.
 _WIDE: dict[int, Any] = {1: U8, 2: U16, 4: U32, 8: U64, 16: np.complex128}
@@ -27,11 +29,13 @@ def low_bits(offset: NDArray[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access of ``nbytes`` bytes a lane finds its elements: ``index`` counts elements of ``width`` bytes."""
+    """Where an access of ``nbytes`` bytes a lane finds its elements: ``index`` counts elements of ``width`` bytes from
+    element ``start`` on."""
 
     nbytes: int
     width: int
     index: NDArray[np.int64]
+    start: int = 0
 
 
 class TypedViews:
@@ -50,15 +54,63 @@ class TypedViews:
     def gather(self, at: Place) -> Words:
         """Words as :meth:`read` gives them."""
         width, nbytes = at.width, at.nbytes
+        elements = self.by_width[width][at.start :] if at.start else self.by_width[width]
         if width == nbytes:
-            data = self.by_width[width].take(at.index)
+            data = elements.take(at.index)
             if width <= 4:
                 return [data.astype(U32, copy=False)]
             parts = data.view(U32).reshape(*at.index.shape, width // 4)
             return [parts[..., i] for i in range(width // 4)]
         if width == 4:
-            return [self.by_width[4].take(at.index + i) for i in range(nbytes // 4)]
-        return self._read_bytes(at.index, nbytes)
+            return [elements[i:].take(at.index) for i in range(nbytes // 4)]
+        return self._read_bytes(at.index + at.start, nbytes)
+
+    def strided(self, start: int, form: Form, width: int) -> NDArray[Any]:
+        """Elements of ``width`` bytes, the first at byte ``start``, as an array of the form's shape."""
+        return np.ndarray(form.shape, _WIDE[width], self.by_width[1], start, form.strides)
+
+    def _runs(self, start: int, form: Form, nbytes: int) -> NDArray[Any]:
+        """The bytes of neighbouring lanes, which lie side by side, as one element each."""
+        dtype = np.dtype((np.void, form.shape[-1] * nbytes))
+        return np.ndarray(form.shape[:-1], dtype, self.by_width[1], start, form.strides[:-1])
+
+    def read_strided(self, start: int, form: Form, nbytes: int, rows: Words) -> None:
+        """Words as :meth:`read` gives them, into contiguous arrays. The form is ``regular`` for ``nbytes``."""
+        if form.long(nbytes):
+            for i, row in enumerate(rows):
+                row.reshape(form.shape)[...] = self.strided(start + 4 * i, form, min(nbytes, 4))
+            return
+        packed = np.empty(form.shape[:-1], (np.void, form.shape[-1] * nbytes))
+        packed[...] = self._runs(start, form, nbytes)
+        if nbytes <= 4:
+            rows[0].reshape(-1)[...] = packed.reshape(-1).view(_WIDE[nbytes])
+            return
+        words = packed.reshape(-1).view(U32).reshape(-1, nbytes // 4)
+        for i, row in enumerate(rows):
+            row.reshape(-1)[...] = words[:, i]
+
+    def write_strided(self, start: int, form: Form, nbytes: int, words: Words) -> None:
+        """Write contiguous arrays as :meth:`write` does, to places that do not overlap. The form is ``regular``."""
+        if form.long(nbytes):
+            for i, word in enumerate(words):
+                target = self.strided(start + 4 * i, form, min(nbytes, 4))
+                target[...] = word.reshape(form.shape).astype(target.dtype, copy=False)
+            return
+        if nbytes <= 4:
+            packed: NDArray[Any] = words[0].astype(_WIDE[nbytes], copy=False)
+        else:
+            packed = np.empty((words[0].size, nbytes // 4), U32)
+            for i, word in enumerate(words):
+                packed[:, i] = word.reshape(-1)
+        runs = self._runs(start, form, nbytes)
+        runs[...] = packed.reshape(-1).view(runs.dtype).reshape(runs.shape)
+
+    def fill_strided(self, start: int, form: Form, nbytes: int, value: int) -> None:
+        """Set ``nbytes`` bytes at each place to ``value``."""
+        width = natural_width(nbytes)
+        element = np.full(width, value, U8).view(_WIDE[width])[0]
+        for i in range(0, nbytes, width):
+            self.strided(start + i, form, width)[...] = element
 
     def _read_bytes(self, offset: NDArray[np.int64], nbytes: int) -> Words:
         words = []
@@ -74,27 +126,42 @@ class TypedViews:
         self.scatter(place(offset, nbytes, low_bits(offset) if low is None else low), words)
 
     def scatter(self, at: Place, words: Words) -> None:
-        """Write as :meth:`write` does."""
+        """Write as :meth:`write` does. Whole accesses are put down one after the other, in the order of the lanes."""
         width, nbytes = at.width, at.nbytes
+        elements = self.by_width[width][at.start :]
+        index, flat = at.index.reshape(-1), [word.reshape(-1) for word in words]
         if width == nbytes and width <= 4:
-            self.by_width[width][at.index] = words[0].astype(_WIDE[width], copy=False)
-        elif width == nbytes:
-            packed = np.empty((*at.index.shape, width // 4), U32)
-            for i, word in enumerate(words):
-                packed[..., i] = word
-            self.by_width[width][at.index] = packed.view(_WIDE[width])[..., 0]
-        elif width == 4:
-            for i, word in enumerate(words):
-                self.by_width[4][at.index + i] = word
-        else:
-            for i in range(nbytes):
-                self.by_width[1][at.index + i] = (words[i // 4] >> U32(8 * (i % 4))).astype(U8)
+            elements[index] = flat[0].astype(_WIDE[width], copy=False)
+            return
+        parts = nbytes // width
+        if parts > 1 and (len(index) < 2 or int((index[1:] - index[:-1]).min()) >= parts):
+            for i in range(parts):  # no two lanes overlap: part by part is faster
+                part = flat[i * width // 4] if width == 4 else flat[i // 4] >> U32(8 * (i % 4))
+                elements[i:][index] = part.astype(_WIDE[width], copy=False)
+            return
+        packed = np.empty((len(index), max(1, nbytes // 4)), U32)
+        for i, word in enumerate(flat):
+            packed[:, i] = word
+        if parts == 1:
+            elements[index] = packed.view(_WIDE[width])[:, 0]
+            return
+        each = index[:, None] + np.arange(parts)
+        elements[each.reshape(-1)] = packed.view(_WIDE[width])[:, :parts].reshape(-1)
 
 
 def place(offset: NDArray[np.int64], nbytes: int, low: int) -> Place:
     """Byte offsets as a :class:`Place`; ``low``: :func:`low_bits` of them."""
     width = _fitting_width(low, nbytes)
     return Place(nbytes, width, offset >> _SHIFT[width] if width > 1 else offset)
+
+
+def place_of(grid: Grid, nbytes: int) -> Place:
+    """Byte offsets as a :class:`Place`: those of the waves and of the lanes added up, once for all that are alike."""
+    width = _fitting_width(grid.bits & 15, nbytes)
+    shift = _SHIFT[width]
+    if grid.form is not None:
+        return Place(nbytes, width, grid.form.index(shift).reshape(-1, LANES), grid.low >> shift)
+    return Place(nbytes, width, (grid.rows >> shift)[:, None] + (grid.lanes.offsets >> shift))
 
 
 def _fitting_width(low: int, nbytes: int) -> int:

@@ -1,5 +1,7 @@
 """Caches of a device under the most-stale policy: what survives here survives the hardware.
 
+Lines are those of the device's addresses (``device_map``), so that the host's alignment of tensors changes nothing.
+
 Sources: CDNA3 ISA, "Memory scopes and temporal hints"; AMDGPUUsage, "Memory Model GFX942"; SIMemoryLegalizer.
 {sc1, sc0} is the scope: 0 wave, 1 workgroup, 2 agent, 3 system.
 
@@ -42,17 +44,18 @@ AGENT, SYSTEM = 2, 3
 
 @dataclass(slots=True)
 class _Lanes:
-    """The lanes of one access: address, CU and XCD of each, int64 [lanes]."""
+    """The lanes of one access: device address, place in the memory's views, CU and XCD of each, int64 [lanes]."""
 
     address: NDArray[np.int64]
+    place: NDArray[np.int64]
     cu: NDArray[np.int64]
     xcd: NDArray[np.int64]
 
     def __getitem__(self, which: Any) -> _Lanes:
-        return _Lanes(self.address[which], self.cu[which], self.xcd[which])
+        return _Lanes(self.address[which], self.place[which], self.cu[which], self.xcd[which])
 
     def moved(self, distance: int) -> _Lanes:
-        return _Lanes(self.address + distance, self.cu, self.xcd)
+        return _Lanes(self.address + distance, self.place + distance, self.cu, self.xcd)
 
 
 class Caches:
@@ -74,12 +77,10 @@ class Caches:
         cu, xcd = w.extra["places"]
         return (cu, xcd) if w.sel is None else (cu[w.sel], xcd[w.sel])
 
-    def _lanes(self, w: Waves, address: NDArray[np.int64], mask: NDArray[np.bool_]) -> _Lanes:
-        cu, xcd = self._places(w)
-        shape = address.shape
-        return _Lanes(
-            address[mask], np.broadcast_to(cu[:, None], shape)[mask], np.broadcast_to(xcd[:, None], shape)[mask]
-        )
+    def _lanes(self, memory: GlobalMemory, w: Waves, address: NDArray[np.int64], mask: NDArray[np.bool_]) -> _Lanes:
+        cu, xcd = (np.broadcast_to(x[:, None], address.shape)[mask] for x in self._places(w))
+        host = address[mask]
+        return _Lanes(memory.device(host), host - memory.base, cu, xcd)
 
     def _scope(self, access: Access) -> int:
         """An atomic's sc0 is no scope bit. Where there is one L2, agent scope ends there."""
@@ -91,7 +92,7 @@ class Caches:
 
     # -- the port's operations; ``address`` int64 [n, 64] or [n, 1] --------------------------------------------------
     def read(self, memory: GlobalMemory, w: Waves, access: Access, address: Any, mask: Any) -> Words:
-        lanes, scope = self._lanes(w, address, mask), self._scope(access)
+        lanes, scope = self._lanes(memory, w, address, mask), self._scope(access)
         values = _unbroken(lanes, access.nbytes, lambda part, n: self._load(memory, part, n, scope, access))
         words = [np.zeros(address.shape, np.uint32) for _ in values]
         for word, value in zip(words, values, strict=True):
@@ -99,10 +100,10 @@ class Caches:
         return words
 
     def write(self, memory: GlobalMemory, w: Waves, access: Access, address: Any, mask: Any, words: Words) -> None:
-        lanes, scope = self._lanes(w, address, mask), self._scope(access)
+        lanes, scope = self._lanes(memory, w, address, mask), self._scope(access)
         if not len(lanes.address):
             return
-        if not crosses_line(lanes.address, access.nbytes):
+        if not _crosses_line(lanes.address, access.nbytes):
             self._store(memory, lanes, access.nbytes, words, scope)
             return
         for i in range(access.nbytes):
@@ -111,22 +112,22 @@ class Caches:
 
     def before_atomic(self, memory: GlobalMemory, w: Waves, access: Access, address: Any, mask: Any) -> None:
         """The atomic is performed in memory: what its own XCD holds of it must be there, and no L1 line survives it."""
-        lanes = self._lanes(w, address, mask)
+        lanes = self._lanes(memory, w, address, mask)
         self._drop(self.l1, lanes)
         held = self._held(lanes)
         for i in range(access.nbytes):
             part, slot = lanes[held >= 0].moved(i), held[held >= 0]
             dirty = self.pool.dirty[slot, part.address & (LINE - 1)] != 0
             where, column = slot[dirty], part.address[dirty] & (LINE - 1)
-            memory.views.by_width[1][part.address[dirty] - memory.base] = self.pool.content[where, column]
+            memory.views.by_width[1][part.place[dirty]] = self.pool.content[where, column]
             self.pool.dirty[where, column] = 0
 
     def after_atomic(self, memory: GlobalMemory, w: Waves, access: Access, address: Any, mask: Any) -> None:
-        lanes = self._lanes(w, address, mask)
+        lanes = self._lanes(memory, w, address, mask)
         held = self._held(lanes)
         here = held >= 0
         if here.any():
-            words = memory.views.read(lanes.address[here] - memory.base, access.nbytes)
+            words = memory.views.read(lanes.place[here], access.nbytes)
             self.pool.write(held[here], lanes.address[here], access.nbytes, words, False)
 
     def maintain(self, memory: GlobalMemory, w: Waves, what: Maintenance, cache: CacheBits) -> None:
@@ -142,10 +143,10 @@ class Caches:
             self._write_back(memory, xcd)
 
     def seen_by(self, memory: GlobalMemory, workgroup: int, address: NDArray[np.int64], nbytes: int) -> Words:
-        """What a workgroup (its number in the grid) has stored, or would load past the caches, at ``address`` [k]; no
-        range may cross a line."""
-        lanes = _Lanes(address, np.zeros_like(address), np.full_like(address, workgroup % self.xcds))
-        return self._past_l2(memory, lanes, nbytes)
+        """What a workgroup (its number in the grid) has stored, or would load past the caches, at ``address`` [k]."""
+        xcd = np.full_like(address, workgroup % self.xcds)
+        lanes = _Lanes(memory.device(address), address - memory.base, np.zeros_like(address), xcd)
+        return _unbroken(lanes, nbytes, lambda part, n: self._past_l2(memory, part, n))
 
     def begin(self) -> None:
         """A kernel starts: acquire."""
@@ -173,7 +174,7 @@ class Caches:
 
     def _past_l2(self, memory: GlobalMemory, lanes: _Lanes, nbytes: int) -> Words:
         """A load that bypasses L2, but for the dirty bytes of its own XCD."""
-        words = memory.views.read(lanes.address - memory.base, nbytes)
+        words = memory.views.read(lanes.place, nbytes)
         held = self._held(lanes)
         if not (held >= 0).any():
             return words
@@ -227,7 +228,7 @@ class Caches:
         else:
             self._update(self._find(self.l1, lanes.cu, lanes.address), lanes, nbytes, words)
         if self._bypasses_l2(scope):
-            memory.views.write(lanes.address - memory.base, nbytes, words)
+            memory.views.write(lanes.place, nbytes, words)
             self._update(self._held(lanes), lanes, nbytes, words)
             return
         keys, inverse = unique_keys(lanes.xcd, lanes.address >> SHIFT)
@@ -285,12 +286,13 @@ class Caches:
             lines = np.array(sorted(cache.dirty), np.int64)
             slots = np.array([cache.slots[int(line)] for line in lines], np.int64)
             row, column = np.nonzero(self.pool.dirty[slots])
-            target[lines[row] * LINE + column - memory.base] = self.pool.content[slots[row], column]
+            where = memory.space.device_map.hosts(lines * LINE)[row] + column - memory.base
+            target[where] = self.pool.content[slots[row], column]
             self.pool.dirty[slots] = 0
             cache.dirty.clear()
 
 
-def crosses_line(address: NDArray[np.int64], nbytes: int) -> bool:
+def _crosses_line(address: NDArray[np.int64], nbytes: int) -> bool:
     """Does any of these ranges reach into a second line?"""
     return bool(((address & (LINE - 1)) + nbytes > LINE).any())
 
@@ -299,7 +301,7 @@ def _unbroken(lanes: _Lanes, nbytes: int, load: Callable[[_Lanes, int], Words]) 
     """Load words; byte by byte where a lane's access crosses a line."""
     if not len(lanes.address):
         return [np.zeros(0, np.uint32) for _ in range(max(1, nbytes // 4))]
-    if not crosses_line(lanes.address, nbytes):
+    if not _crosses_line(lanes.address, nbytes):
         return load(lanes, nbytes)
     octets = [load(lanes.moved(i), 1)[0] << np.uint32(8 * (i % 4)) for i in range(nbytes)]
     return [np.bitwise_or.reduce(octets[i : i + 4]) for i in range(0, nbytes, 4)]

@@ -14,20 +14,30 @@ Elements for which neither holds are summed in order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .scratch import scratch
+
 F64 = NDArray[np.float64]
+Start = Callable[[Any, Any, Any], Any]
 _F64_BITS = 53
 #: Exponent of operands that hold NaN or infinity: wider than any exact sum.
 _WILD = 2.0**20
 _NONE = np.arange(0)
-#: The bits of a float64 that a float32 lacks, and the value of these in the middle between two float32.
-_BELOW_F32, _MIDDLE = (1 << 29) - 1, 1 << 28
-#: Safely in the range of normal float32, whose spacing ``_BELOW_F32`` stands for.
+#: A matrix of which more than one element in so many is in doubt is summed in order as a whole, without gathering rows.
+_FULL = 8
+#: At most so many groups of waves are looked at before single matrices.
+_GROUPS = 16
+#: A float64 has 29 bits that a float32 lacks: how far they are from the top of the word, and their value in the middle
+#: between two float32.
+_TO_TOP, _MIDDLE = np.uint64(35), 1 << 28
+#: Safely in the range of normal float32, whose spacing these bits stand for.
 _NORMAL_F32 = 2.0**-125
 
 
@@ -38,59 +48,77 @@ class Exponents:
     A reach is the binary logarithm of the largest value, rounded up a little, minus the exponent of the last
     significand bit of the smallest one but zero.
 
-    codes: unsigned [x, n, m]; mantissa_bits: width of their lowest field; infinity: codes from here on are no numbers.
-    blocks: the last axis holds that many matrices one after the other. scale: biased exponents [n, lanes] that are
-    added to those of the elements, 255 being NaN.
+    below: the codes less one, unsigned [x, n, m]: zeros wrap around, so that they are no candidates for the least.
+    mantissa_bits: width of the codes' lowest field; infinity: codes from here on are no numbers. blocks: the last axis
+    holds that many matrices one after the other. scale: biased exponents [n, lanes] that are added to those of the
+    elements, 255 being NaN.
     """
 
-    codes: NDArray[Any]
+    below: NDArray[Any]
     mantissa_bits: int
     infinity: int
     blocks: int = 1
     scale: NDArray[np.uint8] | None = None
     _each: NDArray[np.float64] | None = None
 
-    def _reach(self, high: Any, low: Any) -> Any:
-        """For float64 codes. A code over 2**mantissa_bits is exponent + fraction, at most 0.0861 below log2."""
-        one = float(1 << self.mantissa_bits)
-        return np.maximum(high / one, 1.0) + 0.0861 - np.maximum(np.floor(low / one), 1.0) + self.mantissa_bits
-
-    def overall(self) -> float:
-        """Reach of all matrices together, no less than that of any of them."""
-        high = int(self.codes.max())
-        low = -int(np.negative(self.codes).max()) & (1 << 8 * self.codes.itemsize) - 1  # wraps, so zeros do not count
-        top, bottom = (int(self.scale.max()), int(self.scale.min())) if self.scale is not None else (0, 0)
-        if high >= self.infinity or top == 255:
-            return _WILD
-        return float(self._reach(high, low)) + top - bottom
+    def grouped(self) -> NDArray[np.float64]:
+        """Reach of each of some groups of waves (as many for any operand of as many waves), no less than that of any
+        matrix in it."""
+        groups = gcd(self.below.shape[1], _GROUPS)
+        below = self.below.reshape(len(self.below), groups, -1)
+        signed = below.view(f"i{below.itemsize}")
+        reach = self._reach(signed.max(axis=2).max(axis=0), below.min(axis=2).min(axis=0))
+        if self.scale is not None:
+            top = int(self.scale.max())
+            reach += _WILD if top == 255 else top - int(self.scale.min())
+        return reach
 
     def each(self) -> NDArray[np.float64]:
         """Reach of each matrix, [n * blocks]."""
         if self._each is None:
-            codes, negative = self.codes, np.negative(self.codes)
-            largest = [x.max(axis=0).reshape(codes.shape[1] * self.blocks, -1).max(axis=1) for x in (codes, negative)]
-            high, low = largest[0].astype(np.float64), np.negative(largest[1]).astype(np.float64)
-            reach = self._reach(high, low)
+            below, count = self.below, self.below.shape[1] * self.blocks
+            most = below.view(f"i{below.itemsize}").max(axis=0).reshape(count, -1).max(axis=1)
+            reach = self._reach(most, below.min(axis=0).reshape(count, -1).min(axis=1))
             if self.scale is not None:
                 top = self.scale.max(axis=1).astype(np.float64)
                 reach += np.where(top == 255, _WILD, top - self.scale.min(axis=1))
-            reach[high >= self.infinity] = _WILD
             self._each = reach
         return self._each
+
+    def _reach(self, most: Any, least: Any) -> NDArray[np.float64]:
+        """For the largest and the least of ``below``. A code over 2**mantissa_bits is exponent + fraction, at most
+        0.0861 below log2; under it, a denormal."""
+        one = 1 << self.mantissa_bits
+        high, low = np.add(most, 1, dtype=np.int64), np.add(least, 1, dtype=np.int64)
+        np.minimum(low, high, out=low)  # where there is nothing but zeros
+        np.maximum(low, one, out=low)
+        low &= -one
+        reach: NDArray[np.float64] = (np.maximum(high, one) - low) / one
+        reach += 0.0861 + self.mantissa_bits
+        reach[high >= self.infinity] = _WILD
+        return reach
 
 
 @dataclass(slots=True)
 class Fragment:
     """An operand of n matrices as float64 [n, K, rows].
 
-    ``exponents``: None where products are exact anyway. ``reach``: of all of them together. ``ascending``: positions
+    ``exponents``: None where products are exact anyway; ``reach``: what their ``grouped`` is. ``ascending``: positions
     along K in the order of ascending k, None where they already are.
     """
 
     values: F64
     exponents: Exponents | None
-    reach: float
+    reach: Any
     ascending: NDArray[np.intp] | None = None
+    _largest: F64 | None = None
+
+    def largest(self) -> F64:
+        """Largest magnitude in each matrix, [n]; NaN where there is one."""
+        if self._largest is None:
+            flat = self.values.reshape(len(self.values), -1)
+            self._largest = np.maximum(flat.max(axis=1), -flat.min(axis=1))
+        return self._largest
 
     def in_order(self, at: NDArray[np.intp], row: NDArray[np.intp]) -> F64:
         """Rows of matrices, [len(at), K], by ascending k."""
@@ -100,8 +128,10 @@ class Fragment:
 
 def doubtful(a: Fragment, b: Fragment) -> NDArray[np.intp]:
     """The matrices whose product's bits may depend on the order of adding."""
+    if a.exponents is None or b.exponents is None:
+        return _NONE
     bits = _F64_BITS - (a.values.shape[1] - 1).bit_length()
-    if a.reach + b.reach <= bits or a.exponents is None or b.exponents is None:
+    if (a.reach + b.reach).max() <= bits:
         return _NONE
     return np.flatnonzero(a.exponents.each() + b.exponents.each() > bits)
 
@@ -111,28 +141,63 @@ def products(a: Fragment, b: Fragment, part: slice, out: F64) -> None:
     np.matmul(a.values[part].transpose(0, 2, 1), b.values[part], out=out)
 
 
-def settle(a: Fragment, b: Fragment, at: NDArray[np.intp], product: F64, c: Any) -> F64:
-    """``product`` of the matrices ``at``, made good for ``round32(c + product)``.
+def settle(a: Fragment, b: Fragment, at: NDArray[np.intp], sums: F64, start: Start) -> None:
+    """``sums`` = C + product of the matrices ``at``, made good in place, so that they round to the right float32.
 
-    c: float64, broadcastable to [len(at), rows of a, rows of b]. With the largest |a| |b| of a matrix as unit, two sums
-    of K products in different orders are less than ``K**2 * 2**-52`` apart. A sum of at least ``2**-9`` has units in
-    the last place of over ``2**-62``, so the order matters only within ``K**2 * 2**10`` of them (twice that here, for
-    the rounding of the sum itself) from the middle between two float32; smaller sums are all added in order.
+    sums: float64 [len(at), rows of a, rows of b]. start: C as float64 [m] at m elements (numbers in ``at``, row of a,
+    row of b). With the largest |a| |b| of a matrix as unit, two sums of K products in different orders are less than
+    ``K**2 * 2**-52`` apart. A sum of at least ``2**-9`` has units in the last place of over ``2**-62``, so the order
+    matters only within ``K**2 * 2**10`` of them (twice that here, for the rounding of the sum itself) from the middle
+    between two float32; smaller sums are all added in order.
     """
-    unit = np.abs(a.values[at]).max(axis=(1, 2)) * np.abs(b.values[at]).max(axis=(1, 2))
-    sums = c + product
-    from_middle = np.abs((sums.view(np.int64) & _BELOW_F32) - _MIDDLE)
-    close = from_middle <= (a.values.shape[1] ** 2 << 11)
-    close |= ~(np.abs(sums, out=sums) >= np.maximum(unit * 2.0**-9, _NORMAL_F32)[:, None, None])
-    matrix, i, j = np.nonzero(close)
-    if len(matrix):
-        product[matrix, i, j] = ordered(a.in_order(at[matrix], i), b.in_order(at[matrix], j))
-    return product
+    unit = a.largest()[at] * b.largest()[at]
+    close = _close(sums, a.values.shape[1] ** 2 << 11, unit * 2.0**-9)
+    rows, columns = sums.shape[1:]
+    counts = close.reshape(len(sums), -1).sum(axis=1, dtype=np.int64)
+    full = np.flatnonzero(counts * _FULL > rows * columns)
+    if len(full):
+        i, j = np.arange(rows)[:, None], np.arange(columns)
+        sums[full] = all_ordered(a, b, at[full]) + start(full[:, None, None], i, j)
+        close[full] = False
+    place = np.flatnonzero(close) if counts.any() else _NONE
+    if len(place):
+        line, j = np.divmod(place, columns)
+        matrix, i = np.divmod(line, rows)
+        in_order = ordered(a.in_order(at[matrix], i), b.in_order(at[matrix], j))
+        sums[matrix, i, j] = in_order + start(matrix, i, j)
+
+
+def _close(sums: F64, units: int, small: F64) -> Any:
+    """bool [n, rows, columns]: at most so many units in the last place from the middle between two float32; or not
+    at least ``small`` [n]; or not in the safe range of float32; or no number."""
+    bits = scratch("close", sums.shape, np.uint64)
+    close, large = scratch("close", sums.shape, np.bool_), scratch("large", sums.shape, np.bool_)
+    # the bits below float32 move to the top, and the first of the close ones to 0
+    np.left_shift(sums.view(np.uint64), _TO_TOP, out=bits)
+    np.subtract(bits, np.uint64(_MIDDLE - units << int(_TO_TOP)), out=bits)
+    np.less_equal(bits, np.uint64(2 * units << int(_TO_TOP)), out=close)
+    magnitudes = np.abs(sums, out=bits.view(np.float64))
+    np.greater_equal(magnitudes, np.maximum(small, _NORMAL_F32)[:, None, None], out=large)
+    np.logical_not(large, out=large)
+    return np.logical_or(close, large, out=close)
 
 
 def ordered(a: F64, b: F64) -> F64:
     """[m, K], [m, K] -> [m]: products added one k after the other, to +0 as BLAS does."""
     total: Any = np.zeros(len(a))
-    for k in range(a.shape[1]):
-        total += a[:, k] * b[:, k]
+    for product in (a * b).T:
+        total += product
+    return total
+
+
+def all_ordered(a: Fragment, b: Fragment, at: NDArray[np.intp]) -> F64:
+    """``ordered`` for every element of the matrices ``at``: [len(at), rows of a, rows of b]."""
+    left, right = a.values[at], b.values[at]
+    depth = left.shape[1]
+    order = [range(depth) if f.ascending is None else f.ascending.tolist() for f in (a, b)]
+    total = np.zeros((len(at), left.shape[2], right.shape[2]))
+    product = scratch("ordered", total.shape, np.float64)
+    for i, j in zip(*order, strict=True):
+        np.multiply(left[:, i, :, None], right[:, j, None, :], out=product)
+        total += product
     return total

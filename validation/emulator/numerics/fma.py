@@ -22,9 +22,14 @@ import numpy as np
 from .bits import F16, F32, F64, RNE, TOWARD_NEGATIVE, Array, FloatKind, has_nan, settle_nans
 from .into import into, placed
 from .rounding import check_round_mode, residue_sign, round_to_odd, signed_zero, step_directed, two_sum
+from .scratch import scratch
 
 _F32_TAIL = np.uint64(0x1FFFFFFF)
 _F32_HALF = np.uint64(0x10000000)
+#: The tail at the top of the word, and what it is there half-way.
+_TAIL_TO_TOP, _HALF_AT_TOP = np.int64(35), -(1 << 63)
+_TWICE_TINY = 2 << 23
+_TWICE_WIDE_TINY = np.uint64((int(np.float64(F32.tiny).view(np.uint64)) << 1) - 1)
 _SPLITTER = np.float64(134217729.0)  # 2**27 + 1, Dekker's constant for 53 bits
 
 
@@ -44,14 +49,33 @@ def fma32(a: Array, b: Array, c: Array, round_mode: int = RNE, out: Array | None
     """
     if round_mode != RNE:
         return placed(_narrow_fma(a, b, c, F32, round_mode), out)
-    s = np.asarray(a, np.float64) * np.asarray(b, np.float64)  # exact: 24 + 24 bits
-    s = s + np.asarray(c, np.float64)
-    result = s.astype(np.float32)
-    # cheap tests first: nearly no array holds a lane that needs more
-    suspicious = ((s.view(np.uint64) & _F32_TAIL) == _F32_HALF).any() or (np.abs(result) <= F32.tiny).any()
-    if suspicious and _suspicious32(s).any():
-        result = _fix32(result, a, b, c, s)
+    shape = np.broadcast(a, b, c).shape
+    if not shape:
+        return fma32(np.atleast_1d(a), b, c)[0]
+    s = scratch("fma32", shape, np.float64)
+    np.multiply(a, b, dtype=np.float64, out=s)  # exact: 24 + 24 bits
+    np.add(s, c, out=s)
+    result = np.empty(shape, np.float32) if out is None else out
+    np.copyto(result, s, casting="same_kind")
+    if _may_be_suspicious32(s, result):
+        suspicious = _suspicious32(s)
+        if suspicious.any():
+            _fix32(result, a, b, c, suspicious)
     return placed(settle_nans(result, a, b, c), out)
+
+
+def _may_be_suspicious32(s: Array, result: Array) -> bool:
+    """Cheap tests first: nearly no array holds a lane that needs more."""
+    wide, narrow = scratch("fma32", s.shape, np.int64), scratch("fma32", s.shape, np.uint32)
+    np.left_shift(s.view(np.int64), _TAIL_TO_TOP, out=wide)
+    if wide.min() == _HALF_AT_TOP:
+        return True
+    # twice the bits: the sign drops out
+    if np.left_shift(result.view(np.uint32), np.uint32(1), out=narrow).min() > _TWICE_TINY:
+        return False
+    twice = np.left_shift(s.view(np.uint64), np.uint64(1), out=wide.view(np.uint64))
+    twice -= np.uint64(1)  # zeros go to the top
+    return bool(twice.min() < _TWICE_WIDE_TINY)
 
 
 def _suspicious32(s: Array) -> Array:
@@ -59,12 +83,10 @@ def _suspicious32(s: Array) -> Array:
     return ((s.view(np.uint64) & _F32_TAIL) == _F32_HALF) | ((magnitude < F32.tiny) & (magnitude != 0))
 
 
-def _fix32(result: Array, a: Array, b: Array, c: Array, s: Array) -> Array:
-    fixed = np.array(result)
-    lanes = np.nonzero(np.atleast_1d(_suspicious32(s)))
-    a, b, c = (np.atleast_1d(np.broadcast_to(x, fixed.shape))[lanes].astype(np.float64) for x in (a, b, c))
-    np.atleast_1d(fixed)[lanes] = round_to_odd(*two_sum(a * b, c)).astype(np.float32)
-    return fixed
+def _fix32(result: Array, a: Array, b: Array, c: Array, where: Array) -> None:
+    lanes = np.nonzero(where)
+    a, b, c = (np.broadcast_to(x, result.shape)[lanes].astype(np.float64) for x in (a, b, c))
+    result[lanes] = round_to_odd(*two_sum(a * b, c)).astype(np.float32)
 
 
 def _narrow_fma(a: Array, b: Array, c: Array, kind: FloatKind, round_mode: int) -> Array:

@@ -49,7 +49,9 @@ def _exp2_wide(x: Array) -> Array:
     rest = (x - n).astype(np.float64)  # exact in x's own format
     result = _polynomial(rest, tables.EXP2_SERIES[:5])
     result *= tables.EXP2_TABLE[whole & ((1 << tables.EXP2_BITS) - 1)]
-    return np.ldexp(result, (whole >> tables.EXP2_BITS).astype(np.int32))
+    # to the exponent field goes the rest of n: the result is far from the ends of float64's range
+    exponent = (whole & -(1 << tables.EXP2_BITS)) << (52 - tables.EXP2_BITS)
+    return (result.view(np.int64) + exponent).view(np.float64)
 
 
 def _log2_wide(x: Array) -> Array:

@@ -79,11 +79,16 @@ VALUES = frozenset(
     ]
 )
 _MODIFIER = re.compile(r"([a-z]\w*):(.+)", re.DOTALL)
+_NESTING = re.compile(r"[\"\[\]()]")
 _WAIT = re.compile(r"(\w+)\((\d+)\)")
 
 
 def split_top(text: str, separators: str) -> list[str]:
     """Split at any of ``separators`` outside of brackets, parentheses and quotes; drops empty parts."""
+    if not _NESTING.search(text):
+        for other in separators[1:]:
+            text = text.replace(other, separators[0])
+        return [p.strip() for p in text.split(separators[0]) if p.strip()]
     parts, depth, start, quoted = [], 0, 0, False
     for i, c in enumerate(text):
         if c == '"':
@@ -103,6 +108,8 @@ def split_top(text: str, separators: str) -> list[str]:
 
 def strip_comment(line: str) -> str:
     """The line without a trailing ``;`` or ``//`` comment (quotes respected)."""
+    if ";" not in line and "//" not in line:
+        return line.rstrip()
     quoted = False
     for i, c in enumerate(line):
         if c == '"':
