@@ -139,20 +139,23 @@ def _run_k2(
     arch = arch_table.of_device(device)
     if tokens > 0:
         dispatch.require_runnable(device)
-        plan = choose.k2(
-            tokens,
-            hc_count,
-            hs,
-            lora.shape[1],
-            arch.name,
-            arch_table.cus_of_device(device, arch),
-            row_stride(lora),
-            norm_weight.dtype is torch.float32,
-            norm_weight.shape[0] == width,
-            True,
-            block_m,
-            use_tuned,
-        )
+        try:
+            plan = choose.k2(
+                tokens,
+                hc_count,
+                hs,
+                lora.shape[1],
+                arch.name,
+                arch_table.cus_of_device(device, arch),
+                row_stride(lora),
+                norm_weight.dtype is torch.float32,
+                norm_weight.shape[0] == width,
+                True,
+                block_m,
+                use_tuned,
+            )
+        except choose.NoPlanError as error:
+            raise choose.by_k2_argument(error.problem).exception() from error
     x = r2.new_empty((tokens, hs)) if block_input is None else block_input
     if tokens > 0:
         k2.run(lora, r2, rrms, norm_weight, w_up, x, plan, arch.name)

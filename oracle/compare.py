@@ -121,6 +121,15 @@ class Comparisons:
         return "\n".join(map(str, self.stages.values()))
 
 
+def unravel(position: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """Index of the element at ``position`` in row-major order (torch's own function imports for most of a second)."""
+    index = []
+    for size in reversed(shape):
+        position, last = divmod(position, size)
+        index.append(last)
+    return tuple(reversed(index))
+
+
 @dataclass
 class Tally:
     """Accumulates a `Comparison` by blocks of rows, so that no full-size float64 tensor exists."""
@@ -165,8 +174,8 @@ class Tally:
         self.samples.append(ratio.flatten()[:: max(1, self.total // SAMPLES) | 1].to(torch.float32))
 
         def deviation(position: int) -> Deviation:
-            first, *rest = (int(i) for i in torch.unravel_index(torch.tensor(position), value.shape))
-            at = (first, *rest)
+            at = unravel(position, value.shape)
+            first, *rest = at
             return Deviation(
                 (int(row_ids[first]), *rest),
                 float(value[at]),

@@ -50,13 +50,17 @@ def round_bf16(value: Tensor) -> Tensor:
     odd = (bits >> _DROPPED) & 1
     kept = (bits + ((1 << (_DROPPED - 1)) - 1) + odd) & -(1 << _DROPPED)
     rounded = kept.view(torch.float64)
-    # Below the normal range the spacing is constant: adding 1.5 * 2**52 spacings makes float64 round there.
-    shift = 1.5 * 2.0 ** (52 - 133)
-    subnormal = torch.copysign((value + shift) - shift, value)
-    rounded = torch.where(value.abs() < 2.0**-126, subnormal, rounded)
-    infinite = torch.copysign(torch.full_like(value, torch.inf), value)
-    rounded = torch.where(rounded.abs() > BF16_MAX, infinite, rounded)
-    rounded = torch.where(value.isnan(), value, rounded)
+    size = value.abs()
+    small = size < 2.0**-126
+    if bool(small.any()):
+        # Below the normal range the spacing is constant: adding 1.5 * 2**52 spacings makes float64 round there.
+        shift = 1.5 * 2.0 ** (52 - 133)
+        rounded = torch.where(small, torch.copysign((value + shift) - shift, value), rounded)
+    # What is not above the largest bf16 does not round to more; a NaN makes the comparison false too
+    if not (value.numel() and bool(size.amax() <= BF16_MAX)):
+        infinite = torch.copysign(torch.full_like(value, torch.inf), value)
+        rounded = torch.where(rounded.abs() > BF16_MAX, infinite, rounded)
+        rounded = torch.where(value.isnan(), value, rounded)
     return rounded.to(torch.float32).to(torch.bfloat16)
 
 

@@ -20,7 +20,10 @@ COMMAND = "hcgr-validate"
 
 @dataclass(frozen=True)
 class Task:
-    """One unit of work for a worker: ``payload`` is what its stage's ``execute`` is given."""
+    """One unit of work for a worker: ``payload`` is what its stage's ``execute`` is given.
+
+    Tasks of one ``group`` go to one worker as long as that leaves none idle: it has their kernels already.
+    """
 
     id: str
     stage: str
@@ -29,6 +32,7 @@ class Task:
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     timeout_s: float = 120.0
+    group: str = ""
 
 
 @dataclass(frozen=True)

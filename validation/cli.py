@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from validation import devices
+from validation.base.git import GitError
+from validation.base.revision import Base, BaseError, resolve_base
+from validation.base.run import PolicyError, prepared
 from validation.cases import COMMAND
+from validation.command_line import CommandLine, Parser, UsageError
 from validation.operation import JsonDict, UnknownOperationError, load_operation, registered_operations
 from validation.report import console, show
 from validation.report.check import InvalidReportError
 from validation.report.shards import Shard, ShardError
-from validation.report.verdict import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE
+from validation.report.verdict import EXIT_CODES, EXIT_INTERRUPTED
 from validation.report.writer import ReportPathError, probe, report_paths, write_report
 from validation.runner import Plan, SelectionError, run_arch
 from validation.stages import STAGES, stage
@@ -41,6 +45,7 @@ examples:
   hcgr-validate --list                              every case, and why it is there
   hcgr-validate --arch gfx950 --skip contract       everything but the error contract (a partial verdict)
   hcgr-validate --arch gfx942 --case ID --seed N    one case alone, as a failing case prints it
+  hcgr-validate --arch gfx942 --base origin/main --report out.json    what a change did, and what it did to the judge
   hcgr-validate --arch gfx942 --shard 2/4 --report part2.json    a quarter; join all with hcgr-report merge
 
 exit codes:
@@ -54,15 +59,7 @@ With several archs the exit code is that of the worst verdict."""
 
 #: What can be written beside the report, as :data:`validation.report.show.FORMATS` names it.
 DERIVED = {"junit": "JUnit XML", "sarif": "SARIF", "html": "an HTML page"}
-
-
-class UsageError(Exception):
-    """Bad arguments; the message is one line for the user."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+FRAME = CommandLine(COMMAND, (UnknownOperationError, SelectionError, ReportPathError, BaseError, PolicyError, GitError))
 
 
 def _whole(text: str) -> int:
@@ -109,7 +106,7 @@ def default_jobs() -> int:
 def parser() -> argparse.ArgumentParser:
     """The argument parser; its ``error`` raises :class:`UsageError`."""
     stages = "\n".join(f"  {name:<12} {stage(name).TITLE}: {_first_line(name)}" for name in STAGES)
-    p = _Parser(
+    p = Parser(
         prog=COMMAND,
         description=_DESCRIPTION,
         epilog=_EPILOG.format(stages=stages),
@@ -165,7 +162,13 @@ def parser() -> argparse.ArgumentParser:
         help="the weakest evidence to accept: runtime, emulated or compile-only; with less, the verdict "
         "is INCONCLUSIVE",
     )
-    p.add_argument("--case", metavar="ID", help="replay this case alone")
+    p.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="replay this case alone; may be repeated: these, those of one stage in the order given",
+    )
     p.add_argument(
         "--shard",
         type=_shard,
@@ -200,6 +203,19 @@ def parser() -> argparse.ArgumentParser:
         metavar="RESULT",
         help="a result of hcgr-mutate to show and judge in the report; may be repeated, one for each arch",
     )
+    p.add_argument(
+        "--base",
+        metavar="REV",
+        help="also run the same cases on the code of this commit: what is red there too is not charged to the change, "
+        "and what the change did to the judge is a finding (policy)",
+    )
+    p.add_argument(
+        "--accept-policy",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --base: this policy finding does not keep the verdict from PASS; may be repeated",
+    )
     p.add_argument("--list", action="store_true", help="list stages and cases with their reasons, and stop")
     return p
 
@@ -212,26 +228,7 @@ def _first_line(name: str) -> str:
 def main(argv: Sequence[str] | None = None, device_modules: tuple[str, ...] = devices.DEVICES) -> int:
     """Run the command; returns the exit code. ``device_modules`` is for tests."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return _run(arguments, device_modules)
-    except (UsageError, UnknownOperationError, SelectionError, ReportPathError) as error:
-        _complain(f"error: {error.args[0]} (see {COMMAND} --help)")
-        return EXIT_USAGE
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        with suppress(OSError):  # the reader of our output is gone; a flush at exit must not complain again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_CODES["INCONCLUSIVE"]
-    except Exception as error:
-        traceback.print_exc()
-        _complain(f"internal error: {type(error).__name__}: {error}; this says nothing about the code under test")
-        return EXIT_CODES["INCONCLUSIVE"]
-
-
-def _complain(line: str) -> None:
-    print(f"{COMMAND}: {line}", file=sys.stderr, flush=True)
+    return FRAME.run(lambda: _run(arguments, device_modules))
 
 
 def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
@@ -243,7 +240,7 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
         jobs=options.jobs,
         only=tuple(options.only),
         skip=tuple(options.skip),
-        case=options.case,
+        cases=tuple(options.case),
         cover=options.grid,
         level=options.level,
         required=options.require,
@@ -252,11 +249,14 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
         device_modules=device_modules,
         mutants=tuple(str(path.resolve()) for path in options.mutants),
     )
-    if plan.case and (plan.only or plan.skip):
-        raise UsageError("--case runs one case alone and does not go together with --only or --skip")
-    if plan.case and plan.shard:
-        raise UsageError("--case runs one case alone and does not go together with --shard")
+    if plan.cases and (plan.only or plan.skip):
+        raise UsageError("--case runs the cases it names alone and does not go together with --only or --skip")
+    if plan.cases and plan.shard:
+        raise UsageError("--case runs the cases it names alone and does not go together with --shard")
     plan.check()
+    if options.accept_policy and not options.base:
+        raise UsageError("--accept-policy accepts findings of --base REV, which is not given")
+    base = resolve_base(options.base, plan.operation) if options.base else None
     if options.list:
         for line in console.listing(_cases(plan)):
             print(line)
@@ -265,7 +265,7 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
     asked = {"report": options.report} | {name: getattr(options, name) for name in DERIVED}
     paths = {kind: report_paths(path, arches) for kind, path in asked.items() if path is not None}
     _check_paths(paths)
-    return _validate(plan, arches, paths)
+    return _validate(plan, arches, paths, base, options.accept_policy)
 
 
 def _check_paths(paths: dict[str, dict[str, Path]]) -> None:
@@ -290,33 +290,40 @@ def _cases(plan: Plan) -> list[tuple[str, str, list[tuple[str, Sequence[str]]]]]
     for name in plan.selected():
         module = stage(name)
         request = plan.request(devices.ARCHES[0])
-        tasks = [plan.find_case(devices.ARCHES[0])] if plan.case else module.plan(request)
+        tasks = plan.named(name, devices.ARCHES[0]) if plan.cases else module.plan(request)
         tasks = plan.shard.take(tasks) if plan.shard else tasks
         listed.append((name, module.TITLE, [(task.id, task.why) for task in tasks]))
     return listed
 
 
-def _validate(plan: Plan, arches: list[str], paths: dict[str, dict[str, Path]]) -> int:
+def _validate(
+    plan: Plan, arches: list[str], paths: dict[str, dict[str, Path]], base: Base | None, accepted: Sequence[str]
+) -> int:
+    arch = arches[0]
     codes: list[int] = []
     written: list[Path] = []
     previous = signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # until now nothing had to be cleared up: validation.entry
     try:
-        for arch in arches:
-            with console.view() as shown:
-                report = run_arch(plan, arch, shown)
-            shown.table(report)
-            codes.append(report["verdict"]["exit_code"])
-            for kind, places in paths.items():
-                if not _write(kind, places[arch], report):
-                    codes.append(EXIT_CODES["INCONCLUSIVE"])
-                    break
-                written.append(places[arch])
-                shown.say(f"  {kind}: {places[arch]}")
+        with contextlib.ExitStack() as stack:
+            if base is not None:
+                ready = prepared(base, plan.operation, plan.operation_name, plan.seed, accepted)
+                plan = replace(plan, base=stack.enter_context(ready))
+            for arch in arches:
+                with console.view() as shown:
+                    report = run_arch(plan, arch, shown)
+                shown.table(report)
+                codes.append(report["verdict"]["exit_code"])
+                for kind, places in paths.items():
+                    if not _write(kind, places[arch], report):
+                        codes.append(EXIT_CODES["INCONCLUSIVE"])
+                        break
+                    written.append(places[arch])
+                    shown.say(f"  {kind}: {places[arch]}")
     except KeyboardInterrupt:
         kept = f"; complete: {', '.join(map(str, written))}" if written else ""
         unwritten = "; no report was written" if paths else ""
-        _complain(f"interrupted while validating {arch}{unwritten}{kept}")
+        FRAME.complain(f"interrupted while validating {arch}{unwritten}{kept}")
         return EXIT_INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, previous)
@@ -331,7 +338,7 @@ def _write(kind: str, path: Path, report: JsonDict) -> bool:
         else:
             show.write(path, report, kind)
     except (InvalidReportError, OSError) as error:
-        _complain(f"{path} was not written: {error}")
+        FRAME.complain(f"{path} was not written: {error}")
         return False
     return True
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from validation.near import hint
 
 SEPARATOR = "."
 
 #: Why a value is on an axis. ``production`` values need no further reason.
 ROLES = ("production", "tile boundary", "odd", "tiny", "zero", "beyond 2^31", "beyond 2^32", "long", "variation")
 
+T = TypeVar("T")
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
 
@@ -92,11 +95,16 @@ def axis(name: str, between: Between | None = None, /, **values: tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """Values of two axes that may not meet: ``allows(a, b)`` is asked with their raw values."""
+    """Values of two axes that may not meet: ``allows(a, b)`` is asked with their raw values.
+
+    An ``anchored`` rule bounds what a cover costs and no more: a cover meets such values in its anchors alone, while
+    they are legal in the full product and in a case asked for by name.
+    """
 
     axes: tuple[str, str]
     allows: Callable[[Any, Any], bool]
     why: str
+    anchored: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,12 @@ class Anchor:
     why: str
 
 
+def named(axes: Sequence[Axis], cases: Mapping[str, str]) -> tuple[Anchor, ...]:
+    """Anchors of whole cases, each by its name and why it stays whatever the cover."""
+    names = [axis.name for axis in axes]
+    return tuple(Anchor(dict(zip(names, case.split(SEPARATOR), strict=True)), why) for case, why in cases.items())
+
+
 @dataclass(frozen=True)
 class Case:
     """One point of a grid. ``name`` is its identity, ``params`` the resolved values, ``why`` the reasons."""
@@ -114,6 +128,34 @@ class Case:
     name: str
     params: Mapping[str, Any]
     why: tuple[str, ...] = ()
+
+
+class _MoreNeeded(Exception):
+    """A function asks for axes that are not among those gone through."""
+
+    def __init__(self, axes: tuple[str, ...]) -> None:
+        super().__init__(*axes)
+        self.axes = axes
+
+
+class Some(Mapping[str, Any]):
+    """The parameters of some axes; asking for another one, or for all of them, raises :class:`_MoreNeeded`."""
+
+    def __init__(self, params: Mapping[str, Any], axes: tuple[str, ...]) -> None:
+        self._params, self._axes = params, axes
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._axes and name not in self._params:
+            raise _MoreNeeded((name,))
+        return self._params[name]
+
+    def __iter__(self) -> Iterator[str]:
+        if len(self._params) < len(self._axes):
+            raise _MoreNeeded(self._axes)
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._axes)
 
 
 @dataclass(frozen=True)
@@ -170,23 +212,25 @@ class Grid:
             if axis.between:
                 b = axis.between
                 known += f", and {b.label(b.low)} to {b.label(b.high)} in steps of {b.step}"
-            raise GridError(f"{label!r} is not a value of axis {axis.name!r} (values: {known})")
+            near = hint(label, self._values[axis.name])
+            raise GridError(f"{label!r} is not a value of axis {axis.name!r} (values: {known}){near}")
         return found
 
-    def broken(self, labels: Mapping[str, str]) -> Rule | None:
-        """The first rule that ``labels`` (axis to label, not necessarily of all axes) break."""
+    def broken(self, labels: Mapping[str, str], *, cover: bool = False) -> Rule | None:
+        """The first rule that ``labels`` (axis to label, not necessarily of all axes) break.
+
+        ``cover``: also by the rules that hold for what a cover makes beside its anchors.
+        """
         for rule in self.rules:
-            if all(name in labels for name in rule.axes):
-                left, right = (self.value(self._axes[name], labels[name]).value for name in rule.axes)
-                if not rule.allows(left, right):
-                    return rule
+            if (cover or not rule.anchored) and not self._allows(rule, labels):
+                return rule
         return None
 
     # -- covers ------------------------------------------------------------------------------------------------
 
     def full(self) -> list[Case]:
         """Every legal combination of listed values, and the anchors that hold values apart."""
-        cases = [self._case(labels, ()) for labels in self._product() if not self.broken(labels)]
+        cases = [self._case(labels, ()) for labels in self._legal()]
         return [*cases, *(self._case(self._complete(a), (f"anchor: {a.why}",)) for a in self.anchors if self._apart(a))]
 
     def pairwise(self, seed: int) -> list[Case]:
@@ -212,8 +256,19 @@ class Grid:
                 self._take(self._complete(anchor), f"anchor: {anchor.why}", missing, chosen)
         return list(chosen.values())
 
+    def results(self, function: Callable[[Mapping[str, Any]], T]) -> set[T]:
+        """What ``function`` of a case's parameters can give in :meth:`full`, anchors aside, and perhaps some more: only
+        the axes that it asks for are gone through, and what rules say of the others is left out."""
+        axes: set[str] = set()
+        while True:
+            try:
+                points = (self._params(labels, axes) for labels in self._legal(axes))
+                return {function(Some(params, tuple(self._axes))) for params in points}
+            except _MoreNeeded as needed:
+                axes.update(needed.axes)
+
     def uncovered(self, cases: Sequence[Case]) -> list[Pair]:
-        """Legal pairs of values that meet in none of ``cases``."""
+        """Pairs of values that a cover must hold and that meet in none of ``cases``."""
         missing = dict.fromkeys(self._legal_pairs())
         for case in cases:
             for pair in self._pairs(self.labels(case.name)):
@@ -240,15 +295,45 @@ class Grid:
         """Whether an anchor holds a value apart."""
         return any(value.label == anchor.labels.get(axis.name) for axis in self.axes for value in axis.apart)
 
-    def _product(self) -> Iterator[dict[str, str]]:
-        names = [axis.name for axis in self.axes]
-        for combination in itertools.product(*(axis.values for axis in self.axes)):
-            yield dict(zip(names, (v.label for v in combination), strict=True))
+    def _legal(self, some: Collection[str] | None = None) -> Iterator[dict[str, str]]:
+        """Every legal combination (of ``some`` axes), the last axis fastest.
+
+        It grows axis by axis, so that a pair that breaks a rule is met once, not once for each combination behind it.
+        """
+        axes = [axis for axis in self.axes if some is None or axis.name in some]
+        names = [axis.name for axis in axes]
+        found: list[tuple[str, ...]] = [()]
+        for depth, axis in enumerate(axes):
+            here = [rule for rule in self.rules if not rule.anchored and axis.name in rule.axes]
+            tables: dict[str, list[tuple[int, set[str]]]] = {value.label: [] for value in axis.values}
+            for rule in here:
+                other = rule.axes[rule.axes[0] == axis.name]
+                if other not in names[:depth]:
+                    continue
+                for label, allowed in tables.items():
+                    fitting = (v.label for v in self._axes[other].values)
+                    allowed.append(
+                        (names.index(other), {f for f in fitting if self._allows(rule, {axis.name: label, other: f})})
+                    )
+            found = [
+                (*chosen, label)
+                for chosen in found
+                for label, allowed in tables.items()
+                if all(chosen[position] in fitting for position, fitting in allowed)
+            ]
+        return (dict(zip(names, chosen, strict=True)) for chosen in found)
+
+    def _allows(self, rule: Rule, labels: Mapping[str, str]) -> bool:
+        """Does the rule hold, or does it need an axis that ``labels`` lack?"""
+        if not all(name in labels for name in rule.axes):
+            return True
+        left, right = (self.value(self._axes[name], labels[name]).value for name in rule.axes)
+        return bool(rule.allows(left, right))
 
     def _legal_pairs(self) -> Iterator[Pair]:
         for a, b in itertools.combinations(self.axes, 2):
             for left, right in itertools.product(a.values, b.values):
-                if not self.broken({a.name: left.label, b.name: right.label}):
+                if not self.broken({a.name: left.label, b.name: right.label}, cover=True):
                     yield (a.name, left.label), (b.name, right.label)
 
     def _pairs(self, labels: Mapping[str, str]) -> Iterator[Pair]:
@@ -265,7 +350,7 @@ class Grid:
         options: list[tuple[int, float, dict[str, str]]] = []
         for value in axis.values:
             trial = labels | {axis.name: value.label}
-            if self.broken(trial) is None:
+            if self.broken(trial, cover=True) is None:
                 gain = sum(p in missing for p in self._pairs(trial))
                 options.append((-gain, rng.random(), trial))
         for _, _, trial in sorted(options, key=lambda option: option[:2]):
@@ -288,11 +373,16 @@ class Grid:
 
     def _case(self, labels: Mapping[str, str], why: tuple[str, ...]) -> Case:
         values = [self.value(axis, labels[axis.name]) for axis in self.axes]
-        params = {axis.name: v.value for axis, v in zip(self.axes, values, strict=True) if not callable(v.value)}
-        for axis, v in zip(self.axes, values, strict=True):
-            if callable(v.value):
-                params[axis.name] = v.value(params)
+        params = self._params(labels)
         roles = tuple(
             f"{v.label}: {v.role}" + (f", {v.why}" if v.why else "") for v in values if v.role != "production"
         )
         return Case(SEPARATOR.join(v.label for v in values), params, why + roles)
+
+    def _params(self, labels: Mapping[str, str], some: Collection[str] | None = None) -> dict[str, Any]:
+        values = {name: self.value(self._axes[name], label).value for name, label in labels.items()}
+        params = {name: value for name, value in values.items() if not callable(value)}
+        for name, value in values.items():
+            if callable(value):
+                params[name] = value(params if some is None else Some(params, tuple(self._axes)))
+        return params

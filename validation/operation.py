@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from validation.grid import Case, Grid
+from validation.near import hint
 
 if TYPE_CHECKING:
     from validation.protocol import Scenario
@@ -144,8 +145,9 @@ class Operation:
         for entry in self.entry_points:
             if entry.name == name:
                 return entry
-        known = ", ".join(e.name for e in self.entry_points)
-        raise LookupError(f"operation {self.name!r} has no entry point {name!r} (it has: {known})")
+        names = [e.name for e in self.entry_points]
+        known = f"(it has: {', '.join(names)}){hint(name, names)}"
+        raise LookupError(f"operation {self.name!r} has no entry point {name!r} {known}")
 
 
 class Session(Protocol):
@@ -213,6 +215,9 @@ class Driver(Protocol):
 
     def contract(self, row: str, bench: Bench) -> ContractCall:
         """The call of one contract row."""
+
+    def results(self, inputs: Any, outputs: Any) -> Mapping[str, Any]:
+        """The rows of each output that ran, by name: what a comparison with a base hashes. A driver may lack it."""
 
 
 class CostDriver(Protocol):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from validation import devices
+from validation.base import compare
+from validation.base.run import Prepared, Seams, on_base, part
 from validation.cases import Outcome, Task, case_record, replay_command
 from validation.devices.pool import Pool
+from validation.near import hint
 from validation.operation import JsonDict, Operation
 from validation.report.builder import StageRun, build_report
 from validation.report.shards import Shard, left_out
@@ -25,7 +28,10 @@ class SelectionError(LookupError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run was asked to do. ``operation_name`` is the name that loads ``operation`` in a worker."""
+    """What a run was asked to do. ``operation_name`` is the name that loads ``operation`` in a worker.
+
+    ``cases`` are run alone: the stages that they are of in the order of stages, those of one stage in theirs.
+    """
 
     operation: Operation
     operation_name: str
@@ -33,7 +39,7 @@ class Plan:
     jobs: int = 1
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
-    case: str | None = None
+    cases: tuple[str, ...] = ()
     cover: str = "pairwise"
     level: str = "default"
     required: str | None = None
@@ -41,15 +47,24 @@ class Plan:
     command: tuple[str, ...] = ()
     device_modules: tuple[str, ...] = devices.DEVICES
     mutants: tuple[str, ...] = ()
+    base: Prepared | None = None
 
     def request(self, arch: str) -> Request:
         """What the stages plan from."""
-        return Request(self.operation, self.operation_name, arch, self.seed, self.cover, self.level, self.mutants)
+        hashes = self.base is not None
+        return Request(
+            self.operation, self.operation_name, arch, self.seed, self.cover, self.level, self.mutants, hashes
+        )
+
+    def tasks(self, name: str, arch: str) -> tuple[list[Task], int]:
+        """The tasks of a stage that are to run here, and how many there are in all shards."""
+        planned = self.named(name, arch) if self.cases else stage(name).plan(self.request(arch))
+        return (self.shard.take(planned) if self.shard else planned), len(planned)
 
     def selected(self) -> tuple[str, ...]:
         """Names of the stages to run, in order."""
-        if self.case is not None:
-            return (self.case.partition(".")[0],)
+        if self.cases:
+            return tuple(name for name in STAGES if any(case.partition(".")[0] == name for case in self.cases))
         return tuple(name for name in STAGES if (not self.only or name in self.only) and name not in self.skip)
 
     def left_out(self) -> tuple[str, ...]:
@@ -58,15 +73,20 @@ class Plan:
 
     def selection(self) -> JsonDict:
         """What was chosen, as the report holds it."""
-        return {"stages": list(self.selected()), "case": self.case, "cover": self.cover, "level": self.level}
+        case: JsonDict = {"case": self.cases[0] if len(self.cases) == 1 else list(self.cases) or None}
+        return {"stages": list(self.selected())} | case | {"cover": self.cover, "level": self.level}
 
     def check(self) -> None:
         """Raise :class:`SelectionError` when the selection names what does not exist, or leaves nothing."""
         for name in (*self.only, *self.skip):
             if name not in STAGES:
                 raise SelectionError(f"unknown stage {name!r} (stages: {', '.join(STAGES)})")
-        if self.case is not None:
-            self.find_case(devices.ARCHES[0])
+        if self.cases:
+            twice = [case for i, case in enumerate(self.cases) if case in self.cases[:i]]
+            if twice:
+                raise SelectionError(f"case {twice[0]!r} is given twice; give each case once")
+            for case in self.cases:
+                self.find_case(devices.ARCHES[0], case)
         elif self.mutants:
             self.check_mutants()
         if not self.selected():
@@ -79,14 +99,18 @@ class Plan:
         except LookupError as error:
             raise SelectionError(str(error.args[0])) from error
 
-    def find_case(self, arch: str) -> Task:
-        """The task behind :attr:`case`."""
-        assert self.case is not None
-        name = self.case.partition(".")[0]
+    def named(self, name: str, arch: str) -> list[Task]:
+        """The tasks of :attr:`cases` that are of this stage, in their order."""
+        return [self.find_case(arch, case) for case in self.cases if case.partition(".")[0] == name]
+
+    def find_case(self, arch: str, case: str) -> Task:
+        """The task called ``case``."""
+        name = case.partition(".")[0]
         if name not in STAGES:
-            raise SelectionError(f"case {self.case!r} must start with a stage and a dot (stages: {', '.join(STAGES)})")
+            known = f"(stages: {', '.join(STAGES)}){hint(name, STAGES)}"
+            raise SelectionError(f"case {case!r} must start with a stage and a dot {known}")
         try:
-            return stage(name).find(self.request(arch), self.case)
+            return stage(name).find(self.request(arch), case)
         except LookupError as error:
             raise SelectionError(str(error.args[0])) from error
 
@@ -115,11 +139,12 @@ class Pools:
     """The worker pools of one arch, started when first used: one on the claimed device, one for each other level.
 
     A GPU's workers run FlyDSL's own backend; assembly text comes from the compile-only device, and stages of emulated
-    evidence run in the emulator there too. Every other device does all of it in its own workers.
+    evidence run in the emulator there too. Every other device does all of it in its own workers. All are given the
+    variables ``extra``.
     """
 
-    def __init__(self, jobs: int, arch: str, module: str | None) -> None:
-        self._jobs, self._arch, self._module = jobs, arch, module
+    def __init__(self, jobs: int, arch: str, module: str | None, extra: Mapping[str, str] | None = None) -> None:
+        self._jobs, self._arch, self._module, self._extra = jobs, arch, module, dict(extra or {})
         self._pools: dict[str, Pool] = {}
 
     def __enter__(self) -> Pools:
@@ -141,13 +166,13 @@ class Pools:
         name = devices.BESIDE_A_GPU.get(module.LEVEL or "", self._module) if on_gpu else self._module
         if name not in self._pools:
             environment = devices.device(name).worker_environment(self._arch)
-            self._pools[name] = Pool(self._jobs, self._arch, name, environment)
+            self._pools[name] = Pool(self._jobs, self._arch, name, environment | self._extra)
         return self._pools[name]
 
 
 def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
     """Run the selected stages on ``arch`` and return the finished report (not yet checked or written)."""
-    begun, started = time.monotonic(), datetime.now(timezone.utc)
+    begun, started = time.monotonic(), datetime.now(UTC)
     module, claims = claim_device(arch, plan.device_modules)
     claimed = next((claim for claim in claims if claim.available), None)
     runs: list[StageRun] = []
@@ -155,6 +180,11 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         for name in STAGES:
             runs.append(_run_stage(plan, arch, stage(name), claimed, pools, progress))
         replaced = pools.replaced
+    compared: JsonDict | None = None
+    if plan.base is not None:
+        with Pools(plan.jobs, arch, module, plan.base.worker_environment()) as pools:
+            compared = _compare(plan, plan.base, arch, claimed, runs, pools, progress)
+            replaced += pools.replaced
     header = {
         "operation": {
             "name": plan.operation.name,
@@ -182,7 +212,34 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         partial=plan.left_out(),
         covers=covers,
         workers={"jobs": plan.jobs, "replaced": replaced},
+        base=compared,
     )
+
+
+def _compare(
+    plan: Plan,
+    base: Prepared,
+    arch: str,
+    claimed: devices.Claim | None,
+    runs: Sequence[StageRun],
+    pools: Pools,
+    progress: Progress,
+) -> JsonDict:
+    """The base's part of the report: the cases of ``runs`` again, on its code."""
+    names = [run.name for run in runs if run.name in compare.STAGES and run.records]
+    cases = on_base(
+        base,
+        plan.operation,
+        {name: plan.tasks(name, arch)[0] for name in names},
+        [record for run in runs if run.name in names for record in run.records],
+        Seams(
+            pool=lambda name: pools.fitting(stage(name)),
+            record=lambda task, outcome: _record(plan, arch, task, outcome),
+            started=lambda title, total: progress.stage_started(arch, title, total),
+            done=lambda record: progress.case_done(arch, record),
+        ),
+    )
+    return part(base, cases, claimed.level if claimed else "none")
 
 
 def _run_stage(
@@ -201,8 +258,7 @@ def _run_stage(
         return skipped("no device can run or compile anything here")
     if not devices.meets(level, module.NEEDS):
         return skipped(f"needs {module.NEEDS} evidence, the device gives {level}")
-    planned = [plan.find_case(arch)] if plan.case else module.plan(plan.request(arch))
-    tasks = plan.shard.take(planned) if plan.shard else planned
+    tasks, planned = plan.tasks(module.NAME, arch)
     order = {task.id: position for position, task in enumerate(tasks)}
     progress.stage_started(arch, module.TITLE, len(tasks))
     begun = time.monotonic()
@@ -219,8 +275,8 @@ def _run_stage(
         evidence,
         records,
         time.monotonic() - begun,
-        "" if records else _nothing(plan, module, len(planned)),
-        planned=len(planned),
+        "" if records else _nothing(plan, module, planned),
+        planned=planned,
     )
 
 

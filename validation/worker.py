@@ -85,7 +85,7 @@ def execute(request: JsonDict, context: TaskContext) -> JsonDict:
         stage = importlib.import_module(request["module"])
         value = stage.execute(request["payload"], context)
         json.dumps(value)
-    except Exception as error:
+    except Exception as error:  # of whatever kind: the case is an error with its trace, and the other cases go on
         return {"error": f"{type(error).__name__}: {error}", "detail": traceback.format_exc()}
     return {"value": value}
 

@@ -75,7 +75,7 @@ def combine_problems(
     def layouts() -> Iterator[Problem]:
         yield from row_matrix_problems("residual", residual)
         yield from row_matrix_problems("block_output", block_output)
-        yield from present([must.inner_contiguous("injection", injection)])
+        yield from present([must.inner_contiguous("injection", injection), must.contiguous("norm_weight", norm_weight)])
 
     def sizes() -> Iterator[Problem]:
         if not addresses:

@@ -104,12 +104,11 @@ def residual_problems(residual: torch.Tensor, hc_count: int, name: str = "residu
 
 
 def norm_weight_problems(norm_weight: torch.Tensor, hc_count: int, hs: int) -> Iterator[Problem]:
-    """`norm_weight` is bf16 or float32, [HS] shared by all streams or [HC*HS], contiguous."""
+    """`norm_weight` is bf16 or float32, [HS] shared by all streams or [HC*HS]."""
     yield from present(
         [
             must.dtype_in("norm_weight", norm_weight, NORM_WEIGHT_DTYPES),
             must.shape_in("norm_weight", norm_weight, [hs], [hc_count * hs], meaning="[HS] or [HC*HS]"),
-            must.contiguous("norm_weight", norm_weight),
         ]
     )
 

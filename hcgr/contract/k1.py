@@ -95,7 +95,6 @@ def k1_problems(
             [
                 must.one_of("hc_count", hc_count, HC_COUNTS),
                 must.finite_positive("eps", eps),
-                must.is_bool("fold_w", fold_w),
                 must.positive_integer("lowrank", lowrank),
                 None if gemm_pad is None else must.positive_integer("gemm_pad", gemm_pad),
             ]

@@ -95,7 +95,8 @@ def k2_problems(
     def plans() -> Iterator[Problem]:
         if arch is not None and r2.shape[0] > 0:
             hs = r2.shape[1] // hc_count
-            yield from choose.k2_problems(r2.shape[0], hc_count, hs, lora.shape[1], arch, block_m=block_m)
+            for problem in choose.k2_problems(r2.shape[0], hc_count, hs, lora.shape[1], arch, block_m=block_m):
+                yield choose.by_k2_argument(problem)
 
     def output() -> Iterator[Problem]:
         if block_input is not None:

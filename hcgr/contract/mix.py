@@ -82,12 +82,11 @@ def path_problems(
 
 
 def w_up_problems(w_up: torch.Tensor, k: int, rank: int) -> Iterator[Problem]:
-    """`w_up` is bf16 [K, r], contiguous."""
+    """`w_up` is bf16 [K, r]."""
     yield from present(
         [
             must.dtype_in("w_up", w_up, ACTIVATION_DTYPES),
             must.shape_in("w_up", w_up, [k, rank], meaning="[HC*HS, r]"),
-            must.contiguous("w_up", w_up),
         ]
     )
 
@@ -145,13 +144,7 @@ def _two_stage_problems(
     def arguments() -> Iterator[Problem]:
         yield from arch_problems(arch)
         yield from present(must.is_tensor(name, value) for name, value in tensors.items())
-        yield from present(
-            [
-                must.one_of("hc_count", hc_count, HC_COUNTS),
-                must.finite_positive("eps", eps),
-                must.is_bool("fold_w", fold_w),
-            ]
-        )
+        yield from present([must.one_of("hc_count", hc_count, HC_COUNTS), must.finite_positive("eps", eps)])
 
     def shapes() -> Iterator[Problem]:
         k = residual.shape[1]

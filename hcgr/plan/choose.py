@@ -10,7 +10,7 @@ depth that cannot be built, no tile height that divides the rows. All functions 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +45,7 @@ __all__ = [
     "NoPlanError",
     "Request",
     "by_argument",
+    "by_k2_argument",
     "is_skinny",
     "k1",
     "k1_problems",
@@ -172,17 +173,13 @@ def _decoupled(shape: _Shape, stages: int | None, height: int | None) -> K1Decou
     """The decoupled plan that rereads rows least."""
     tiles = _tiles(height)
     depths = [stages] if stages is not None else list(range(DEPTH, 1, -1))
-    deepest = 1
+    plans: list[K1DecoupledPlan] = []
     for groups in _divisors(-(-shape.live // TILE)):
         for depth in depths:
             plans = [shape.decoupled(depth, groups, *tile) for tile in tiles]
-            deepest = max([deepest, *(k1_limits.max_stages(plan, shape.arch) for plan in plans)])
             if any(shape.runs(plan) for plan in plans):
                 return _best(shape, plans)
-    if stages is not None and stages > deepest:
-        limits = f"{shape.arch.lds_bytes} bytes of LDS and a vmcnt of {shape.arch.max_vmcnt} on {shape.arch.name}"
-        raise NoPlanError(Problem("stages", f"2 to {deepest}, what {limits} allow", str(stages)))
-    return _best(shape, plans)
+    return _best(shape, plans)  # raises, for the plan that takes least LDS: no depth is possible that it does not allow
 
 
 def _heuristic(shape: _Shape) -> K1Plan:
@@ -294,6 +291,11 @@ def by_argument(problem: Problem, weight_name: str, n_pad: int) -> Problem:
         accepted = f"of fewer rows: a tile must be {problem.accepted}"
         return Problem(weight_name, accepted, f"{n_pad} rows, {problem.given}")
     return problem
+
+
+def by_k2_argument(problem: Problem) -> Problem:
+    """A limit of K2 on the rows, under the name of the direct K2's argument that has them."""
+    return replace(problem, argument="r2") if problem.argument == "residual" else problem
 
 
 def two_stage_problems(

@@ -11,6 +11,7 @@ import torch
 import oracle
 from oracle import bounds, guards
 from oracle.bounds import Bounded
+from oracle.compare import unravel
 from oracle.inputs import make
 from oracle.reference import combine, rrms
 
@@ -198,3 +199,9 @@ def test_guard_errors() -> None:
         guards.Guarded((3, 10), F64)
     with pytest.raises(TypeError, match="poison: dtype must be one of"):
         guards.poison(torch.zeros(2, dtype=F64))
+
+
+def test_unravel_is_torchs() -> None:
+    for shape in ((7,), (3, 5), (2, 3, 4)):
+        for position in range(torch.Size(shape).numel()):
+            assert unravel(position, shape) == tuple(int(i) for i in torch.unravel_index(torch.tensor(position), shape))

@@ -120,6 +120,7 @@ TEETH = {
     "by_another": tooth("by_another", "racecheck", "GUARDED = True", "GUARDED = False"),
     "does_not_apply": tooth("does_not_apply", "value", "ROUNDS = 5", "ROUNDS = 2"),
     "applies_twice": tooth("applies_twice", "value", "e", "f"),
+    "slips": tooth("slips", "contract", 'raise ValueError("a legal', 'raise ValueErrer("a legal'),
     "same_code": tooth("same_code", "value", "ROUNDS = 4", "ROUNDS = 2", kernel=True),
     "other_code": tooth(
         "other_code",

@@ -126,6 +126,12 @@ def test_a_surviving_variant_fails_the_stage(tooth: str, words: str) -> None:
     assert (record["status"], words in record["reason"]) == ("fail", True), record["reason"]
 
 
+def test_a_slip_in_a_patch_is_no_catch() -> None:
+    """Else a variant that aims at the contract would pass by not running at all."""
+    with pytest.raises(NameError, match="ValueErrer"):
+        ends("refused", "slips")
+
+
 @pytest.mark.parametrize("tooth", ["does_not_apply", "applies_twice"])
 def test_a_patch_that_does_not_fit_is_an_error(tooth: str) -> None:
     with pytest.raises(EditError, match="must occur once"):

@@ -125,6 +125,7 @@ EDITED: dict[str, tuple[Callable[[Report], Any], str]] = {
     "stage emptied": (_empty, "has 0 cases, 3 were planned"),
     "scope": (_whole, "the selection leaves out ['stage contract'"),
     "selection": (_selected, "were selected"),
+    "named case": (lambda r: r["selection"].update(case="correctness.fake.good.s1"), "s1 were selected, "),
     "seed": (lambda r: r.update(seed=5), "is not that of a run with seed 5"),
     "not run": (lambda r: r["not_run"].pop(), "which not_run does not say"),
     "not run, invented": (lambda r: r["not_run"].append({"what": "x", "reason": "y"}), "not_run lists"),

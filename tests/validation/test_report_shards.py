@@ -58,7 +58,7 @@ def test_a_shard_that_cannot_be_is_refused_in_words(text: str, capsys: pytest.Ca
 def test_one_case_is_not_split(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--arch", "gfx942", "--case", "environment.source", "--shard", "1/2"]
     assert validate.main(arguments, ("no_such_device_is_ever_asked",)) == 2
-    assert "--case runs one case alone" in capsys.readouterr().err
+    assert "--case runs the cases it names alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["FINE", "MIXED"])
@@ -135,6 +135,7 @@ def test_shards_of_another_required_evidence_or_plan_are_refused() -> None:
 
 def test_every_condition_of_a_merge_is_tested() -> None:
     tested = {*DIFFERENT, "seed", "selected stages", "required evidence", "planned cases", "arch"}
+    tested |= {"base"}  # tests/base/test_base_run.py
     assert set(SAME) == tested
 
 

@@ -45,6 +45,12 @@ def fake(name: str, *arguments: str) -> int:
         (("--arch", "gfx942", "--jobs", "0"), "must be from 1 to 1024"),
         (("--arch", "gfx942", "--case", "nonsense"), "must start with a stage and a dot"),
         (("--arch", "gfx942", "--case", "environment.source", "--only", "compile"), "does not go together"),
+        (
+            ("--arch", "gfx942", "--case", "compile.k1.hc4.hs2560.r320.n336.skiny"),
+            "mean compile.k1.hc4.hs2560.r320.n336.sk",
+        ),
+        (("--arch", "gfx942", "--case", "protocol.two_stream"), "did you mean two_streams?"),
+        (("--arch", "gfx942", "--case", "environment.source", "--case", "environment.source"), "is given twice"),
         (("--arch", "gfx942", "--op", "nothing"), "unknown operation 'nothing' (known: add_rms_norm, hcgr"),
         (("--arch", "gfx942", "--op", "json:loads"), "is a function, not an Operation"),
         (("--arch", "gfx942", "--op", "no_such_module:OP"), "cannot be loaded"),
@@ -96,6 +102,16 @@ def test_failing_run_prints_source_line_and_replay(tmp_path: Path, capsys: pytes
 def test_replay_of_a_passing_case_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert fake("BAD", "--arch", "gfx942", "--case", "correctness.fake.good.s1") == 0
     assert "1/1 pass correctness.fake.good.s1" in capsys.readouterr().out
+
+
+def test_every_case_that_is_named_is_replayed(tmp_path: Path) -> None:
+    names = ["correctness.fake.garbage.s1", "correctness.fake.good.s1"]
+    for given in (names, names[::-1]):
+        path = tmp_path / "out.json"
+        code = fake("GOOD", "--arch", "gfx942", "--report", str(path), *(w for name in given for w in ("--case", name)))
+        report = json.loads(path.read_text())
+        assert (code, problems(report)) == (0, [])
+        assert [record["id"] for stage in report["stages"] for record in stage["cases"]] == given
 
 
 def test_list_names_stages_cases_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:

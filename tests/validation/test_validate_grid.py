@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from validation.grid import ROLES, Anchor, Axis, AxisValue, Grid, GridError, Rule
+from validation.grid import axis as labelled
+from validation.operation import load_operation
 from validation.ops.hcgr import COMBINE, COMBINE_GRID, MOST_ALLOCATED_ROWS
 
 
@@ -52,6 +54,18 @@ def test_values_apart_are_in_anchors_alone_and_change_no_other_case() -> None:
         assert grid.uncovered(before) == []
     assert [c.name for c in grid.full()] == [*(c.name for c in plain.full()), "far.b0.c2"]
     assert grid.decode("far.b1.c0").params["a"] == 99
+
+
+def test_an_anchored_rule_bounds_the_cover_and_no_more() -> None:
+    axes = axis("a", 4), axis("b", 3), axis("c", 3)
+    dear = Rule(("a", "b"), lambda a, b: a < 3 or b == 0, "dear", anchored=True)
+    grid = Grid(axes, (dear,), (Anchor({"a": "a3", "b": "b1"}, "the dear one that is wanted"),))
+    for seed in range(5):
+        cases = grid.pairwise(seed)
+        assert [c.name for c in cases if c.params["a"] == 3 and c.params["b"]] == ["a3.b1.c0"]
+        assert grid.uncovered(cases) == []
+    assert len(grid.full()) == 4 * 3 * 3
+    assert grid.decode("a3.b2.c1").params == {"a": 3, "b": 2, "c": 1}
 
 
 def test_a_name_rebuilds_its_case_without_the_cover() -> None:
@@ -108,3 +122,37 @@ def test_combine_grid_is_large_enough_and_has_every_role(seed: int) -> None:
     for limit, element in ((2**31, 2), (2**32, 2), (2**31, 1), (2**32, 1)):
         assert any(c.params["m"] * c.params["hc"] * c.params["hs"] * element > limit for c in cases)
     assert all(c.params["out"] or c.params["m"] <= MOST_ALLOCATED_ROWS for c in cases)
+
+
+def test_results_of_a_function_need_only_the_axes_that_it_asks_for() -> None:
+    """Every variant of the full product is among them, and a rule between two of its axes is kept."""
+    grid = Grid(
+        (
+            labelled("a", a1=(1,), a2=(2,), a3=(3,)),
+            labelled("b", b1=(10,), b2=(20,)),
+            labelled("c", c1=(lambda params: 100 * params["a"],), c2=(7,)),
+            # 9^12 points: not to be gone through
+            *(labelled(f"x{i}", **{f"x{i}_{j}": (j,) for j in range(9)}) for i in range(12)),
+        ),
+        (Rule(("a", "b"), lambda a, b: a * 10 != b, "no tens"), Rule(("x1", "a"), lambda x, a: x != a, "apart")),
+    )
+    assert grid.results(lambda p: p["b"]) == {10, 20}
+    assert grid.results(lambda p: (p["a"], p["b"])) == {(1, 20), (2, 10), (3, 10), (3, 20)}
+    assert grid.results(lambda p: p["c"]) == {100, 200, 300, 7}
+    assert grid.results(lambda p: p.get("a", 0) if p["b"] == 10 else -1) == {2, 3, -1}
+    assert grid.results(lambda p: "none") == {"none"}
+    with pytest.raises(KeyError, match="nothing"):
+        grid.results(lambda p: p["nothing"])
+
+
+@pytest.mark.parametrize("name", ["mix", "combine", "k2"])
+def test_the_full_product_is_what_the_rules_leave(name: str) -> None:
+    grid = load_operation("hcgr").entry_point(name).grid
+    product = itertools.product(*([v.label for v in axis.values] for axis in grid.axes))
+    names = [axis.name for axis in grid.axes]
+    due = [".".join(labels) for labels in product if not grid.broken(dict(zip(names, labels, strict=True)))]
+    full = [case.name for case in grid.full()]
+    assert full[: len(due)] == due
+    assert all("anchor: " in case.why[0] for case in grid.full()[len(due) :])
+    variant = load_operation("hcgr").entry_point(name).variant
+    assert grid.results(variant) >= {variant(case.params) for case in grid.full()}

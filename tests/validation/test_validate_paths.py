@@ -57,7 +57,7 @@ def test_tampered_coverage_is_refused(report: dict[str, Any], tamper: Any, words
 
 
 def test_level_full_reaches_the_worker_and_the_replay() -> None:
-    report = run("PATHS", case="correctness.fake.straight.s1", level="full")
+    report = run("PATHS", cases=("correctness.fake.straight.s1",), level="full")
     assert problems(report) == []
     assert report["selection"]["level"] == "full"
     assert case(report, "correctness.fake.straight.s1")["replay"].endswith("--seed 0 --level full")

@@ -29,7 +29,7 @@ def without_times(value: Any) -> Any:
 
 def cases(arch: str, what: str) -> str:
     """The cases of one run, as the report spells them."""
-    chosen: dict[str, Any] = {"case": what} if "." in what else {"only": (what,)}
+    chosen: dict[str, Any] = {"cases": (what,)} if "." in what else {"only": (what,)}
     report = run_arch(Plan(load_operation("hcgr"), "hcgr", seed=5, jobs=2, **chosen), arch, Quiet())
     found = [case for stage in report["stages"] for case in stage["cases"]]
     assert found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import validation_fakes as fakes
 
-from validation.cases import stage_status
+from validation.cases import Task, stage_status
 from validation.devices.pool import Pool
 from validation.report.check import problems
 from validation.report.verdict import decide
@@ -143,7 +143,7 @@ def test_failing_case_carries_a_replay_command(bad: dict[str, Any]) -> None:
 
 
 def test_replay_gives_the_same_record(bad: dict[str, Any]) -> None:
-    alone = run("BAD", seed=3, case="correctness.fake.wrong.s1", jobs=1)
+    alone = run("BAD", seed=3, cases=("correctness.fake.wrong.s1",), jobs=1)
     assert problems(alone) == []
     first, again = case(bad, "correctness.fake.wrong.s1"), case(alone, "correctness.fake.wrong.s1")
     for record in (first, again):
@@ -168,6 +168,18 @@ def test_a_case_that_eats_memory_costs_only_itself() -> None:
         outcomes = {task.id: outcome for task, outcome in pool.run(tasks, STAGES)}
     assert outcomes["correctness.fake.good.s1"].value is not None
     assert "used more than 200 MiB" in outcomes["correctness.fake.hungry.s1"].error
+
+
+def test_a_worker_takes_its_own_groups_first_and_idles_never() -> None:
+    with Pool(2, "gfx942", "validation_fakes", {}) as pool:
+        left, right = object(), object()
+        pool._groups.update({"a": left, "b": right})  # type: ignore[dict-item]
+        waiting = [Task(name, "fake", {}, group=name.partition(".")[0]) for name in ("a.1", "b.1", "c.1", "b.2")]
+        order = {}
+        for name, worker in (("left", left), ("right", right)):
+            rest = list(waiting)
+            order[name] = [rest.pop(pool._next(worker, rest)).id for _ in waiting]  # type: ignore[arg-type]
+    assert order == {"left": ["a.1", "c.1", "b.1", "b.2"], "right": ["b.1", "b.2", "c.1", "a.1"]}
 
 
 def test_compile_only_reaches_inconclusive_at_most() -> None:
@@ -200,11 +212,17 @@ def test_verdict_without_stages_is_inconclusive() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"case": "nonsense"}, "must start with a stage"),
-        ({"case": "correctness.fake"}, "must look like"),
-        ({"case": "correctness.fake.good.s9"}, "'s9' is not a value of axis 'size' (values: s1)"),
-        ({"case": "correctness.other.good.s1"}, "has no entry point 'other' (it has: fake)"),
-        ({"case": "contract.fake.nothing"}, "cases are called like: contract.fake.refuses"),
+        ({"cases": ("nonsense",)}, "must start with a stage"),
+        ({"cases": ("corectness.fake.good.s1",)}, "did you mean correctness?"),
+        ({"cases": ("correctness.fake",)}, "must look like"),
+        ({"cases": ("correctness.fake.good.s9",)}, "'s9' is not a value of axis 'size' (values: s1)"),
+        ({"cases": ("correctness.other.good.s1",)}, "has no entry point 'other' (it has: fake)"),
+        ({"cases": ("contract.fake.refusse",)}, "did you mean contract.fake.refuses or"),
+        ({"cases": ("contract.zzzzzzzzzz",)}, "cases are called like: contract.fake.refuses"),
+        ({"cases": ("compile.nothing",)}, "must look like compile.<entry point>.<variant>"),
+        ({"cases": ("compile.fake.goood",)}, "did you mean compile.fake.good or"),
+        ({"cases": ("environment.source", "compile.fake.nothing")}, "no case 'compile.fake.nothing'"),
+        ({"cases": ("environment.source", "environment.source")}, "'environment.source' is given twice"),
         ({"only": ("compile",), "skip": ("compile",)}, "leave no stage"),
         ({"only": ("perf",)}, "unknown stage 'perf'"),
     ],
@@ -214,6 +232,17 @@ def test_selection_errors_say_what_there_is(options: dict[str, Any], words: str)
     with pytest.raises(SelectionError) as caught:
         plan.check()
     assert words in str(caught.value)
+
+
+def test_several_cases_run_in_the_order_given() -> None:
+    names = ("contract.fake.refuses", "correctness.fake.garbage.s1", "correctness.fake.good.s1")
+    report = run("GOOD", cases=names)
+    assert problems(report) == []
+    ran = [record["id"] for stage in report["stages"] for record in stage["cases"]]
+    assert ran == [*names[1:], names[0]]  # stages keep their order
+    assert report["selection"]["case"] == list(names)
+    assert report["verdict"]["left_out"] == [f"every case but {', '.join(names)}"]
+    assert report["verdict"]["scope"] == "partial"
 
 
 def test_what_the_emulator_raises_accuses_the_right_one() -> None:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +106,7 @@ class Pool:
         self.home = Path(self._folder.name)
         self._selector = selectors.DefaultSelector()
         self._workers: list[_Worker] = []
+        self._groups: dict[str, _Worker] = {}
         self._serial = 0
 
     def __enter__(self) -> Pool:
@@ -124,16 +124,28 @@ class Pool:
 
     def run(self, tasks: Sequence[Task], modules: Mapping[str, str]) -> Iterator[tuple[Task, Outcome]]:
         """Run ``tasks`` and yield each with its outcome, in the order they end. ``modules``: stage to module."""
-        waiting = deque(tasks)
+        waiting = list(tasks)
         running = 0
         while waiting or running:
             for worker in self._idle(min(self.jobs, len(waiting))):
-                if self._send(worker, waiting[0], modules):
-                    waiting.popleft()
+                at = self._next(worker, waiting)
+                if self._send(worker, waiting[at], modules):
+                    self._groups.setdefault(waiting.pop(at).group, worker)
                     running += 1
             for task, outcome in self._wait():
                 running -= 1
                 yield task, outcome
+
+    def _next(self, worker: _Worker, waiting: Sequence[Task]) -> int:
+        """Which task ``worker`` does best: one of a group of its own, else of nobody's, else of another worker's."""
+        nobody = None
+        for at, task in enumerate(waiting):
+            owner = self._groups.get(task.group) if task.group else None
+            if owner is worker:
+                return at
+            if owner is None and nobody is None:
+                nobody = at
+        return nobody or 0
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -192,6 +204,7 @@ class Pool:
             os.killpg(worker.process.pid, signal.SIGKILL)
         worker.process.wait()
         self._workers.remove(worker)
+        self._groups = {group: owner for group, owner in self._groups.items() if owner is not worker}
 
     # -- tasks -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from validation.kit.outputs import (
     check_written,
     comparison_of,
     neighbours,
+    rows_of,
     simple_check,
     stage_records,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "contiguous_spans",
     "edge_rows",
     "neighbours",
+    "rows_of",
     "simple_check",
     "stage_records",
 ]

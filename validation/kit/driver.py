@@ -14,7 +14,7 @@ from oracle import compare
 from oracle.bounds import Bounded
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
-from validation.kit.outputs import check_form, check_written, comparison_of, neighbours
+from validation.kit.outputs import check_form, check_written, comparison_of, neighbours, rows_of
 from validation.kit.rows import Placer
 from validation.operation import Bench, ContractCall, JsonDict, Workgroup
 
@@ -89,6 +89,10 @@ class CallDriver(ABC):
                 checks.append(check_written(name, outputs[name], chosen, neighbours(chosen, place.m)))
             checks.append(comparison_of(name, "bound", compare(name, got[name], due[name]), chosen))
         return checks
+
+    def results(self, inputs: Call, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The rows that ran."""
+        return rows_of(outputs, None if inputs.place.count == inputs.place.m else inputs.place.chosen)
 
     def build(self, case: Case, arch: str) -> list[str]:
         """The assembly of what the call launches; nothing runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -80,6 +80,16 @@ def check_written(name: str, tensor: torch.Tensor, rows: Sequence[int] | None, b
     return simple_check(
         name, "written", problems, f"{count} rows written, {len(beside)} beside them kept", count * tensor.shape[1]
     )
+
+
+def rows_of(tensors: Mapping[str, torch.Tensor | None], rows: Sequence[int] | None) -> dict[str, torch.Tensor]:
+    """The chosen rows (``None``: all) of each tensor that there is."""
+    index = None if rows is None else torch.tensor(rows)
+    return {
+        name: tensor if index is None else tensor.index_select(0, index.to(tensor.device))
+        for name, tensor in tensors.items()
+        if tensor is not None
+    }
 
 
 def check_exact(name: str, tensor: torch.Tensor, due: torch.Tensor, rows: Sequence[int] | None) -> JsonDict:

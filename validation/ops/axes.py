@@ -155,6 +155,12 @@ SHAPE_RULES = (
         "tile edges and large row counts are run at a production shape and a small one, wide streams with few rows, "
         "2^31 and 2^32 bytes at the small shape",
     ),
+    Rule(
+        ("m", "shape"),
+        lambda m, shape: not is_long(m) or shape == SMALL,
+        "large row counts meet every other value at the small shape, and a production shape in anchors",
+        anchored=True,
+    ),
     with_shapes("norm", ("bfloat16", "shared"), ("float32", "full")),
     Rule(
         ("m", "values"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ from hcgr import arch as arch_table
 from hcgr.plan import CombinePlan, plan_combine
 from oracle import compare_exact, reference
 from oracle.checks import check_combine
-from oracle.guards import poison
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
-from validation.kit import check_written, comparison_of, contiguous_spans, simple_check
+from validation.kit import Placer, check_written, comparison_of, contiguous_spans, neighbours, rows_of, simple_check
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroup
 from validation.ops import combine_contract
 from validation.ops.common import fill, poisoned_allocations
@@ -58,30 +56,26 @@ class CombineDriver:
         rows, workgroups = choose_rows(m, hc * hs, plan, generator)
         if workgroups is not None and not bench.sparse:
             raise SkipCase(f"{m} rows of {hc * hs} elements need sparse memory, which this device does not have")
-        spans = contiguous_spans(rows)
-        width, inj_stride = hc * hs, p["injection_stride"]
-        residual = bench.empty((m, width + p["row_padding"]), BF16, "residual")[:, :width]
-        block_output = bench.empty((m, hs + p["row_padding"]), BF16, "block_output")[:, :hs]
-        first = min(320, inj_stride - hc)
-        injection_base = bench.empty((m, inj_stride), BF16, "injection")
-        injection = injection_base[:, first : first + hc]
+        place = Placer(bench, m, contiguous_spans(rows))
+        width, pad, inj_stride = hc * hs, p["row_padding"], p["injection_stride"]
+
+        def drawn(name: str, columns: int) -> torch.Tensor:
+            values = torch.empty((len(rows), columns), dtype=BF16)
+            fill(values, p["values"], name, generator)
+            return values
+
+        residual = place.rows("residual", drawn("residual", width), width + pad)
+        block_output = place.rows("block_output", drawn("block_output", hs), hs + pad)
+        injection = place.rows("injection", drawn("injection", hc), inj_stride, first=min(320, inj_stride - hc))
         shape = (hs,) if p["weight_shape"] == "shared" else (width,)
-        norm_weight = bench.empty(shape, getattr(torch, p["weight_dtype"]), "norm_weight")
-        norm_weight.copy_(torch.randn(shape, generator=generator))
-        bench.filled(norm_weight)
-        for span in spans:
-            injection_base[span] = math.nan  # a load beside the view must not find a plausible value
-            for name, tensor in (("residual", residual), ("block_output", block_output), ("injection", injection)):
-                fill(tensor[span], p["values"], name, generator)
-                bench.filled(tensor[span])
-        neighbours = sorted({n for s in spans for n in (s.start - 1, s.stop) if 0 <= n < m} - set(rows))
+        weight = torch.randn(shape, generator=generator)
+        norm_weight = place.whole("norm_weight", weight.to(getattr(torch, p["weight_dtype"])))
+        beside = neighbours(rows, m)
         out = None
         if p["out"]:
-            out = bench.empty((m, width), BF16, "out")
-            for span in [*spans, *(slice(n, n + 1) for n in neighbours)]:
-                poison(out[span])
+            out = place.poisoned("out", width, BF16)
         return Inputs(
-            m, hc, hs, p["values"], residual, block_output, injection, norm_weight, out, rows, neighbours, workgroups
+            m, hc, hs, p["values"], residual, block_output, injection, norm_weight, out, rows, beside, workgroups
         )
 
     def workgroups(self, inputs: Inputs) -> Sequence[Workgroup] | None:
@@ -124,6 +118,10 @@ class CombineDriver:
             want = reference.combine(residual, block_output, injection, inputs.hc).reshape(len(rows), -1)
             checks.append(comparison_of("r2", "exact", compare_exact("r2", outputs.index_select(0, index), want), rows))
         return checks
+
+    def results(self, inputs: Inputs, outputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The rows that ran."""
+        return rows_of({"r2": outputs}, None if inputs.workgroups is None else inputs.rows)
 
     def build(self, case: Case, arch: str) -> list[str]:
         """The assembly of the kernel that this case launches: the launch itself is intercepted."""

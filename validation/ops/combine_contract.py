@@ -13,6 +13,7 @@ import torch
 import hcgr
 from oracle.guards import poison
 from validation.operation import Bench, ContractCall
+from validation.ops.contract_calls import OPERATOR, dense, operator_call
 
 BF16 = torch.bfloat16
 M, HC, HS = 4, 4, 2560
@@ -106,10 +107,18 @@ _ILLEGAL: dict[str, Callable[[_Maker], Arguments]] = {
     "norm_weight_shape": _with("norm_weight", HS + 1),
     "device_block_output": _set(block_output=torch.empty(M, HS, dtype=BF16, device="meta")),
     "device_injection": _set(injection=torch.empty(M, HC, dtype=BF16, device="meta")),
+    "norm_weight_strided": lambda make: make.legal() | {"norm_weight": make.tensor("norm_weight", 2 * HS)[::2]},
+    "norm_weight_sparse": lambda make: make.legal() | {"norm_weight": make.tensor("norm_weight", HS).to_sparse()},
+    "operator_hc_count_3": _set(hc_count=3),
+    "operator_eps_zero": _set(eps=0.0),
+    "stream_number": _set(stream=7),
     "stream_device": _set(stream=SimpleNamespace(device=torch.device("cuda", 1), cuda_stream=0)),
     "out_shape": _with("out", M, WIDTH + 8),
     "out_dtype": _with("out", M, WIDTH, dtype=torch.float32),
     "out_strided": lambda make: make.legal() | {"out": make.tensor("out", M, WIDTH + 8)[:, :WIDTH]},
+    "out_unaligned": lambda make: (
+        make.legal() | {"out": make.tensor("out", M * WIDTH + 8)[1 : M * WIDTH + 1].view(M, WIDTH)}
+    ),
     "out_device": _set(out=torch.empty(M, WIDTH, dtype=BF16, device="meta")),
     "out_is_residual": _in_place,
     "out_overlaps_input": _Maker.overlapping,
@@ -126,16 +135,13 @@ def call(row: str, bench: Bench) -> ContractCall:
     """The call of the contract row called ``row``."""
     arguments = _ILLEGAL[row](_Maker(bench))
     first = _ILLEGAL[_FIRST[row]](_Maker(bench)) if row in _FIRST else None
-    tensors = tuple(
-        (name, value)
-        for name, value in arguments.items()
-        if isinstance(value, torch.Tensor) and value.device.type != "meta"
-    )
 
     def make_call() -> Any:
         target = _TARGETS.get(row)
         if first is not None:
             hcgr.flydsl_gr_two_stage_combine(**first)
+        if row.startswith(OPERATOR):
+            return operator_call("combine", arguments)
         if target is None:
             return hcgr.flydsl_gr_two_stage_combine(**arguments)
         with mock.patch("hcgr.arch.configured", return_value=target):
@@ -147,4 +153,4 @@ def call(row: str, bench: Bench) -> ContractCall:
             return f"result is {result.dtype} {tuple(result.shape)}, must be {BF16} {(0, WIDTH)}"
         return "result is not the caller's output" if out is not None and result is not out else None
 
-    return ContractCall(make_call, tensors, verify)
+    return ContractCall(make_call, dense(arguments), verify)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from validation.grid import Anchor, Axis, AxisValue, Between, Grid, Rule
+from validation.grid import Anchor, Axis, AxisValue, Between, Grid, Rule, named
 from validation.operation import ContractRow, EntryPoint
-from validation.ops.axes import ELEMENT, KERNEL_LIMITS
+from validation.ops.axes import ELEMENT, KERNEL_LIMITS, ROWS
 
 #: Largest row count for which the op may allocate its own output in a case. Larger ones must be caller-owned, for
 #: only the caller can supply memory that exists where it is touched and nowhere else.
@@ -85,13 +85,7 @@ _INJECTION = Axis(
         AxisValue("inj384", 384, "production", "a view of packed with n_pad = 384"),
         AxisValue("injodd", 13, "odd", "rows start on odd elements"),
     ),
-)
-_ROWS = Axis(
-    "row_padding",
-    (
-        AxisValue("rowsdense", 0, "production"),
-        AxisValue("rowspadded", 8, "variation", "residual and block_output rows have 8 elements between them"),
-    ),
+    apart=(AxisValue("injfar", 1 << 31, "beyond 2^31", "injection rows are 2^31 elements apart"),),
 )
 _WEIGHT_DTYPE = Axis(
     "weight_dtype", (AxisValue("wbf16", "bfloat16", "production"), AxisValue("wf32", "float32", "production"))
@@ -122,8 +116,16 @@ def _may_allocate(m: Any, given: bool) -> bool:
     return given or (not callable(m) and m <= MOST_ALLOCATED_ROWS)
 
 
+_AXES = (_M, _HC, _HS, _INJECTION, ROWS, _WEIGHT_DTYPE, _WEIGHT_SHAPE, _VALUES, _OUT)
+#: Cheap cases each of which alone shows some defect of the mutant corpus (``mutants/cases.toml``).
+_TELLING = {
+    "m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc": "rows with gaps",
+    "m2431.hc2.hs2560.injodd.rowspadded.wf32.wshared.normal.outgiven": "two rows a workgroup, the last holds one",
+    "m10m.hc2.hs2560.inj336.rowspadded.wf32.wfull.exact.outgiven": "elements of block_output and injection pass 2^31",
+}
+
 COMBINE_GRID = Grid(
-    axes=(_M, _HC, _HS, _INJECTION, _ROWS, _WEIGHT_DTYPE, _WEIGHT_SHAPE, _VALUES, _OUT),
+    axes=_AXES,
     rules=(
         Rule(
             ("m", "out"),
@@ -142,6 +144,9 @@ COMBINE_GRID = Grid(
         Anchor({"m": "m8192"}, "production prefill"),
         Anchor({"m": "m8193", "values": "exact"}, "tail of the last workgroup, right to the bit"),
         Anchor({"m": "m4ge", "values": "exact"}, "production width past 2^32 elements, right to the bit"),
+        Anchor({"m": "m3", "row_padding": "rowsfar"}, "rows of residual and block_output are 2^31 elements apart"),
+        Anchor({"m": "m3", "injection_stride": "injfar"}, "rows of injection are 2^31 elements apart"),
+        *named(_AXES, _TELLING),
     ),
 )
 
@@ -153,6 +158,12 @@ COMBINE_CONTRACT = (
     ContractRow("hc_count_3", "HC that is not 2, 4 or 8", "ValueError", ("hc_count", "2, 4, 8", "3")),
     ContractRow("hs_untileable", "HS that no tile divides", "ValueError", ("residual", "512", "2568")),
     ContractRow("eps_zero", "eps must be above zero", "ValueError", ("eps", "above 0", "0.0")),
+    ContractRow(
+        "operator_hc_count_3", "HC of 3, given to the operator itself", "ValueError", ("hc_count", "2, 4, 8", "3")
+    ),
+    ContractRow(
+        "operator_eps_zero", "eps of zero, given to the operator itself", "ValueError", ("eps", "above 0", "0.0")
+    ),
     ContractRow("residual_dtype", "residual must be bf16", "ValueError", ("residual", "bfloat16", "float32")),
     ContractRow("residual_rank", "residual must be [M, HC*HS]", "ValueError", ("residual", "rank 2", _WIDTH)),
     ContractRow(
@@ -206,10 +217,16 @@ COMBINE_CONTRACT = (
     ),
     ContractRow("device_block_output", "block_output on another device", "ValueError", ("block_output", "cpu", "meta")),
     ContractRow("device_injection", "injection on another device", "ValueError", ("injection", "cpu", "meta")),
+    ContractRow("norm_weight_strided", "norm_weight with gaps", "ValueError", ("norm_weight", "contiguous", "[2]")),
+    ContractRow(
+        "norm_weight_sparse", "norm_weight in a sparse layout", "ValueError", ("norm_weight", "dense", "sparse_coo")
+    ),
     ContractRow("stream_device", "a stream of another device", "ValueError", ("stream", "cpu", "cuda:1")),
+    ContractRow("stream_number", "a stream that is none", "TypeError", ("stream", "torch.cuda.Stream", "int 7")),
     ContractRow("out_shape", "output of another shape", "ValueError", ("out", "[4, 10240]", "[4, 10248]")),
     ContractRow("out_dtype", "output of another dtype", "ValueError", ("out", "bfloat16", "float32")),
     ContractRow("out_strided", "output that is not contiguous", "ValueError", ("out", "contiguous", "10248")),
+    ContractRow("out_unaligned", "output between two 16-byte units", "ValueError", ("out", "aligned to 16 bytes")),
     ContractRow("out_device", "output on another device", "ValueError", ("out", "cpu", "meta")),
     ContractRow("out_is_residual", "in-place call", "ValueError", ("out", "disjoint", "residual")),
     ContractRow(

@@ -139,6 +139,45 @@ def sharing(output: str, other: str, m: int | None = None) -> Mutation:
     return mutate
 
 
+def every_other(name: str) -> Mutation:
+    """Argument ``name``, a vector, with a gap behind each element."""
+
+    def mutate(make: Maker) -> Arguments:
+        arguments = make.legal()
+        old = arguments[name]
+        return arguments | {name: make.tensor(name, 2 * old.shape[0], dtype=old.dtype)[::2]}
+
+    return mutate
+
+
+def sparse(name: str) -> Mutation:
+    """Argument ``name`` in a sparse layout."""
+    return lambda make: (lambda a: a | {name: a[name].to_sparse()})(make.legal())
+
+
+def dense(arguments: Arguments) -> tuple[tuple[str, torch.Tensor], ...]:
+    """The tensors among ``arguments`` whose bytes can be looked at."""
+    return tuple(
+        (name, value)
+        for name, value in arguments.items()
+        if isinstance(value, torch.Tensor) and value.device.type != "meta" and value.layout is torch.strided
+    )
+
+
+def operator_call(name: str, arguments: Arguments) -> Any:
+    """Call the operator ``hcgr::name``, which a graph calls past the public function, with those it knows of
+    ``arguments``; the public function's defaults for the rest."""
+    operator = getattr(torch.ops.hcgr, name)
+    known = [argument.name for argument in operator.default._schema.arguments]
+    return operator(**{argument: arguments.get(argument, _DEFAULTS.get(argument)) for argument in known})
+
+
+#: Defaults of the public functions, in the operators' terms (``split_k=0`` is "auto"); the rest is ``None``.
+_DEFAULTS = {"eps": 1e-6, "fold_w": False, "split_k": 0, "use_tuned": True}
+#: Rows of this prefix call the operator itself.
+OPERATOR = "operator_"
+
+
 def foreign_stream(make: Maker) -> Arguments:
     """A stream of another device."""
     return make.legal() | {"stream": SimpleNamespace(device=torch.device("cuda", 1), cuda_stream=0)}
@@ -150,27 +189,24 @@ def contract_call(
     make: Maker,
     mutations: Mapping[str, Mutation],
     verify: Callable[[Arguments, Any], str | None],
+    operator: str,
 ) -> ContractCall:
     """The call of ``row``; every real tensor among its arguments may not change.
 
-    ``verify`` looks at the arguments and the result of a call that must succeed.
+    ``verify`` looks at the arguments and the result of a call that must succeed. ``operator`` is the one behind
+    ``function``, without a buffer of the caller's.
     """
     if row not in mutations:
         raise LookupError(f"contract row {row!r} has no call (there are: {', '.join(mutations)})")
     arguments = mutations[row](make)
-    tensors = tuple(
-        (name, value)
-        for name, value in arguments.items()
-        if isinstance(value, torch.Tensor) and value.device.type != "meta"
-    )
 
     def call() -> Any:
         with ExitStack() as stack:
             if row in _TARGETS:
                 stack.enter_context(mock.patch("hcgr.arch.configured", return_value=_TARGETS[row]))
-            return function(**arguments)
+            return operator_call(operator, arguments) if row.startswith(OPERATOR) else function(**arguments)
 
-    return ContractCall(call, tensors, lambda result: verify(arguments, result))
+    return ContractCall(call, dense(arguments), lambda result: verify(arguments, result))
 
 
 def wrong_form(name: str, tensor: Any, shape: tuple[int, ...], row_stride: int | None = None) -> str | None:

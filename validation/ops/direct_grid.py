@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
+from validation.grid import Anchor, Axis, AxisValue, Grid, Rule, named
 from validation.ops.axes import (
     DECODE_ROWS,
     FOLD,
@@ -119,19 +119,42 @@ _N8_RULES = tuple(
     )
 )
 
+_K1_AXES = (
+    _K1_M,
+    shapes("p336", "p384", "s48", "hc2", "hc8", "r128", "hs8192", "n8"),
+    FOLD,
+    _REQUEST,
+    _PAD,
+    NORM,
+    VALUES,
+    INJECTION,
+    ROWS,
+    _BUFFERS,
+)
+#: Cheap cases each of which alone shows some defect of the mutant corpus (``mutants/cases.toml``).
+_K1_TELLING = {
+    "m3.s48.folded.auto.pad128.wf32.normal.injview.rowspadded.buffers": "skinny, one wave a stream",
+    "m3.hc8.folded.auto.pad16.wf32full.wide.injodd.rowspadded.nobuffer": "skinny, eight streams",
+    "m7.s48.folded.auto.padnone.wf32.zeros.injdense.rowspadded.nobuffer": "skinny, rrms from eps alone",
+    "m3.hc2.folded.auto.pad128.wf32full.mean.injview.rowsdense.buffers": "skinny, columns that nobody multiplies",
+    "m1.hc2.folded.auto.pad16.wf32full.special.injodd.rowspadded.nobuffer": "skinny, NaN in a cut column tile",
+    "m48.s48.folded.split8h16.pad128.wbf16.wide.injview.rowsdense.buffers": "eight parts of K, then the reduce kernel",
+    "m17.hc2.folded.auto.pad16.wf32full.normal.injview.rowsdense.nobuffer": "fused, a row tail and a cut column tile",
+    "m48.s48.folded.split2.pad128.wbf16full.normal.injodd.rowspadded.rrmsonly": "two streams a part, rows with gaps",
+    "m4g.s48.folded.auto.pad128.wf32.normal.injview.rowspadded.rrmsonly": "fused past 2^32 bytes",
+    "m17.s48.unfolded.split8h16.pad16.wf32.special.injodd.rowspadded.nobuffer": "split-K with a row tail",
+    "m16.hc2.unfolded.auto.pad16.wf32full.normal.injodd.rowsdense.nobuffer": "split-K, norm weight [HC*HS]",
+    "m17.r128.unfolded.auto.pad128.wf32full.exact.injodd.rowsdense.buffers": "three waves share a row of R2",
+    "m16.hc8.unfolded.split2.pad16.wf32full.normal.injodd.rowsdense.buffers": "split-K over eight streams",
+    "m4g.s48.unfolded.auto.pad16.wbf16full.exact.injodd.rowsdense.buffers": "norm and split-K past 2^32 bytes",
+    "m17.hc8.folded.split1d2.pad16.wf32full.wide.injodd.rowsdense.buffers": "decoupled with a row tail",
+    "m32.s48.folded.d3.pad16.wbf16full.wide.injdense.rowspadded.buffers": "two steps in flight",
+    "m16.s48.unfolded.d4h16.pad128.wf32.wide.injodd.rowsdense.nobuffer": "decoupled over xn, float32 norm weight",
+    "m4g.s48.folded.split1d2.pad128.wf32full.wide.injodd.rowsdense.buffers": "decoupled past 2^32 bytes",
+}
+
 K1_GRID = Grid(
-    axes=(
-        _K1_M,
-        shapes("p336", "p384", "s48", "hc2", "hc8", "r128", "hs8192", "n8"),
-        FOLD,
-        _REQUEST,
-        _PAD,
-        NORM,
-        VALUES,
-        INJECTION,
-        ROWS,
-        _BUFFERS,
-    ),
+    axes=_K1_AXES,
     rules=(
         *SHAPE_RULES,
         *_N8_RULES,
@@ -152,6 +175,13 @@ K1_GRID = Grid(
         Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
         Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
         Anchor({"m": "m64", "request": "split8h16", "fold": "unfolded"}, "split-K at the production shape"),
+        Anchor({"m": "m512", "request": "split1d2", "fold": "unfolded"}, "published row count, decoupled over xn"),
+        Anchor(
+            {"m": "m512", "shape": "p384", "request": "split2", "norm": "wf32full"},
+            "published row count, K in two",
+        ),
+        Anchor({"m": "m8193", "gemm_pad": "pad128"}, "one row in the last tile at the production shape"),
+        Anchor({"m": "m65536", "request": "split1d2"}, "decoupled at the largest published prefill"),
         *(
             Anchor(
                 {"m": "mpacked2g", "shape": "s48", "gemm_pad": "pad128", "fold": fold, "request": request},
@@ -174,6 +204,7 @@ K1_GRID = Grid(
             {"m": "m17", "shape": "hc2", "request": "split1d2", "gemm_pad": "pad16", "row_padding": "rowsfar"},
             "the same on the decoupled path, with a row tail and a dead column tile at once",
         ),
+        *named(_K1_AXES, _K1_TELLING),
     ),
 )
 
@@ -229,17 +260,24 @@ def _height_divides(m: Any, height: Any) -> bool:
     return height is None or callable(m) or m % height == 0
 
 
+_K2_AXES = (
+    _K2_M,
+    shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192"),
+    NORM,
+    VALUES,
+    _HEIGHT,
+    _LORA,
+    ROWS,
+    _OUT,
+)
+_K2_TELLING = {
+    "m32.s48.wbf16.normal.h32.loraview.rowspadded.outgiven": "rows with gaps, one workgroup",
+    "m16.hc8.wf32full.normal.h16.loradense.rowsdense.outalloc": "eight streams, float32 norm weight [HC*HS]",
+    "m4gw.s48.wbf16.wide.h16.loradense.rowspadded.outalloc": "16-row tiles past 2^32 bytes",
+}
+
 K2_GRID = Grid(
-    axes=(
-        _K2_M,
-        shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192"),
-        NORM,
-        VALUES,
-        _HEIGHT,
-        _LORA,
-        ROWS,
-        _OUT,
-    ),
+    axes=_K2_AXES,
     rules=(
         *SHAPE_RULES,
         with_shapes("block_m", None, 16),
@@ -252,8 +290,13 @@ K2_GRID = Grid(
     ),
     anchors=(
         Anchor({"m": "m512"}, "published row count"),
+        Anchor(
+            {"m": "m512", "shape": "p384", "lora": "loradense", "norm": "wf32full"},
+            "published row count, dense lora",
+        ),
         Anchor({"m": "m65536"}, "the largest published prefill"),
         Anchor({"m": "mpacked2gw", "shape": "s48"}, "every tensor of rows passes 2^31 elements"),
         Anchor({"m": "m32", "shape": "s48", "row_padding": "rowsfar"}, "rows of r2 are 2^31 elements apart"),
+        *named(_K2_AXES, _K2_TELLING),
     ),
 )

@@ -12,7 +12,7 @@ import hcgr
 from hcgr import dispatch
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
-from validation.kit import Placer, check_exact, check_form, check_written, contiguous_spans, neighbours
+from validation.kit import Placer, check_exact, check_form, check_written, contiguous_spans, neighbours, rows_of
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroups
 from validation.ops import k1_contract
 from validation.ops.allocations import own_allocations, poison_rows
@@ -182,6 +182,11 @@ class K1Driver:
                 assert want is not None
                 checks.append(check_exact(name, got, want, rows))
         return checks
+
+    def results(self, inputs: Inputs, outputs: tuple[torch.Tensor, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The rows that ran."""
+        tensors = {"r2": outputs[0], "packed": outputs[1], "rrms": inputs.buffers.get("rrms_out")}
+        return rows_of(tensors, inputs.recorder.rows)
 
     def build(self, case: Case, arch: str) -> list[str]:
         """The assembly of the kernels that this case launches: the launches themselves are intercepted."""

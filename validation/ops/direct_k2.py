@@ -13,7 +13,16 @@ from hcgr import dispatch
 from oracle import check_k2, exact, reference
 from validation.devices.emulator import capture_asm, open_bench
 from validation.grid import Case
-from validation.kit import Placer, check_exact, check_form, check_written, comparison_of, contiguous_spans, neighbours
+from validation.kit import (
+    Placer,
+    check_exact,
+    check_form,
+    check_written,
+    comparison_of,
+    contiguous_spans,
+    neighbours,
+    rows_of,
+)
 from validation.operation import Bench, ContractCall, JsonDict, SkipCase, Workgroups
 from validation.ops import k2_contract
 from validation.ops.allocations import own_allocations, poison_rows
@@ -158,6 +167,10 @@ class K2Driver:
         if inputs.due is not None:
             checks.append(check_exact("x", outputs, inputs.due, rows))
         return checks
+
+    def results(self, inputs: Inputs, outputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The rows that ran."""
+        return rows_of({"x": outputs}, inputs.recorder.rows)
 
     def build(self, case: Case, arch: str) -> list[str]:
         """The assembly of the kernel that this case launches: the launch itself is intercepted."""

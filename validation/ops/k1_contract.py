@@ -15,6 +15,7 @@ from validation.ops.contract_calls import (
     Mutation,
     contract_call,
     elsewhere,
+    every_other,
     foreign_stream,
     given,
     replaced,
@@ -22,6 +23,7 @@ from validation.ops.contract_calls import (
     retyped,
     sharing,
     spaced,
+    sparse,
     transposed,
     unaligned,
     wrong_form,
@@ -66,6 +68,13 @@ def _outputs_that_share(make: Maker) -> Arguments:
     return arguments | {"out": arguments["r2_out"].view(-1)[: M * N_PAD].view(M, N_PAD)}
 
 
+def _endless(make: Maker) -> Arguments:
+    """2^40 rows, all of them the same one."""
+    arguments = make.legal(1)
+    names = ("residual", "block_output", "injection")
+    return arguments | {name: arguments[name].expand(1 << 40, -1) for name in names} | dict.fromkeys(_BUFFERS)
+
+
 _MUTATIONS: dict[str, Mutation] = {
     "zero_rows": given(0),
     "zero_rows_alloc": given(0, r2_out=None, out=None, rrms_out=None),
@@ -73,9 +82,11 @@ _MUTATIONS: dict[str, Mutation] = {
     "hc_count_3": given(hc_count=3),
     "hs_untileable": _narrow,
     "eps_zero": given(eps=0.0),
+    "too_many_rows": _endless,
     "row_tail": given(100),
     "row_tail_17_unfolded": given(17, fold_w=False),
     "gemm_pad_small": given(100, gemm_pad=96),
+    "gemm_pad_small_skinny": given(4, gemm_pad=3),
     "gemm_pad_untileable": given(100, gemm_pad=120),
     "stages_1": given(split_k=1, stages=1),
     "stages_too_deep": given(split_k=1, stages=1000),
@@ -85,6 +96,7 @@ _MUTATIONS: dict[str, Mutation] = {
     "block_m_24": given(block_m=24),
     "lowrank_too_large": given(lowrank=N_PAD - HC + 1),
     "lowrank_0": given(lowrank=0),
+    "operator_lowrank_0": given(lowrank=0),
     "residual_dtype": retyped("residual", torch.float32),
     "residual_rank": replaced("residual", M, HC, HS),
     "residual_unaligned": unaligned("residual"),
@@ -108,11 +120,17 @@ _MUTATIONS: dict[str, Mutation] = {
     ),
     "weight_strided": spaced("w_dn_merged", 8),
     "stream_device": foreign_stream,
+    "stream_number": given(stream=7),
+    "norm_weight_strided": every_other("norm_weight"),
+    "norm_weight_sparse": sparse("norm_weight"),
+    "operator_hc_count_3": given(hc_count=3),
+    "operator_eps_zero": given(eps=0.0),
     **{f"device_{name}": elsewhere(name) for name in ("block_output", "injection", "norm_weight", "w_dn_merged")},
     **{f"device_{name}": elsewhere(name) for name in _BUFFERS},
     **{f"{name}_shape": resized(name, d1=8) for name in _BUFFERS},
     **{f"{name}_dtype": retyped(name, torch.float16) for name in _BUFFERS},
     **{f"{name}_strided": spaced(name, 8) for name in _BUFFERS},
+    **{f"{name}_unaligned": unaligned(name) for name in _BUFFERS},
     "r2_in_place": lambda make: (lambda a: a | {"r2_out": a["residual"]})(make.legal()),
     "r2_overlaps_block_output": sharing("r2_out", "block_output"),
     "packed_overlaps_weight": sharing("out", "w_dn_merged"),
@@ -133,7 +151,7 @@ def _verify(arguments: Arguments, result: Any) -> str | None:
 
 def call(row: str, bench: Bench) -> ContractCall:
     """The call of one contract row."""
-    return contract_call(row, hcgr.flydsl_k1_combine_norm_down, Maker(bench, _legal, M), _MUTATIONS, _verify)
+    return contract_call(row, hcgr.flydsl_k1_combine_norm_down, Maker(bench, _legal, M), _MUTATIONS, _verify, "k1")
 
 
 ROWS = frozenset(_MUTATIONS)

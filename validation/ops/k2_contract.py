@@ -14,6 +14,7 @@ from validation.ops.contract_calls import (
     Mutation,
     contract_call,
     elsewhere,
+    every_other,
     foreign_stream,
     given,
     replaced,
@@ -21,6 +22,7 @@ from validation.ops.contract_calls import (
     retyped,
     sharing,
     spaced,
+    sparse,
     transposed,
     unaligned,
     wrong_form,
@@ -57,6 +59,15 @@ def _rank(r: int) -> Mutation:
     return lambda make: make.legal() | {"lora": make.tensor("lora", M, r), "w_up": make.tensor("w_up", WIDTH, r)}
 
 
+def _tall_and_deep(make: Maker) -> Arguments:
+    """A tile of 128 rows with r = 512: the weights and sums of a wave do not fit its registers."""
+    return make.legal(128) | {
+        "lora": make.tensor("lora", 128, 512),
+        "w_up": make.tensor("w_up", WIDTH, 512),
+        "block_m": 128,
+    }
+
+
 _MUTATIONS: dict[str, Mutation] = {
     "zero_rows": given(0),
     "zero_rows_alloc": given(0, block_input=None),
@@ -68,6 +79,7 @@ _MUTATIONS: dict[str, Mutation] = {
     "row_tail": given(17),
     "row_tail_100": given(100),
     "block_m_24": given(block_m=24),
+    "block_m_registers": _tall_and_deep,
     "block_m_tail": given(48, block_m=32),
     "lora_dtype": retyped("lora", torch.float32),
     "lora_rows": resized("lora", d0=16),
@@ -88,10 +100,15 @@ _MUTATIONS: dict[str, Mutation] = {
     "w_up_order": transposed("w_up"),
     "w_up_strided": spaced("w_up", 8),
     "stream_device": foreign_stream,
+    "stream_number": given(stream=7),
+    "norm_weight_strided": every_other("norm_weight"),
+    "norm_weight_sparse": sparse("norm_weight"),
+    "operator_hc_count_3": given(hc_count=3),
     **{f"device_{name}": elsewhere(name) for name in ("lora", "rrms", "norm_weight", "w_up", "block_input")},
     "block_input_shape": resized("block_input", d1=8),
     "block_input_dtype": retyped("block_input", torch.float32),
     "block_input_strided": spaced("block_input", 8),
+    "block_input_unaligned": unaligned("block_input"),
     "block_input_overlaps_r2": sharing("block_input", "r2"),
     "block_input_overlaps_w_up": sharing("block_input", "w_up"),
 }
@@ -106,7 +123,7 @@ def _verify(arguments: Arguments, result: Any) -> str | None:
 
 def call(row: str, bench: Bench) -> ContractCall:
     """The call of one contract row."""
-    return contract_call(row, hcgr.flydsl_up_gate_mix_norm, Maker(bench, _legal, M), _MUTATIONS, _verify)
+    return contract_call(row, hcgr.flydsl_up_gate_mix_norm, Maker(bench, _legal, M), _MUTATIONS, _verify, "k2")
 
 
 ROWS = frozenset(_MUTATIONS)

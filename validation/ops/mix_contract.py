@@ -15,12 +15,14 @@ from validation.ops.contract_calls import (
     Mutation,
     contract_call,
     elsewhere,
+    every_other,
     foreign_stream,
     given,
     replaced,
     resized,
     retyped,
     spaced,
+    sparse,
     transposed,
     unaligned,
     wrong_form,
@@ -103,6 +105,8 @@ _MUTATIONS: dict[str, Mutation] = {
     "w_inject_dtype": retyped("w_inject", torch.float32),
     "w_inject_rows": resized("w_inject", d0=1),
     "merged_dtype": retyped("w_down_merged", torch.float32),
+    "merged_rank": replaced("w_down_merged", N_PAD, HC, HS),
+    "w_down_rank": replaced("w_down", R, HC, HS),
     "merged_width": resized("w_down_merged", d1=8),
     "merged_too_few": replaced("w_down_merged", 32, WIDTH),
     "merged_untileable": replaced("w_down_merged", 44, WIDTH),
@@ -112,6 +116,11 @@ _MUTATIONS: dict[str, Mutation] = {
     ),
     "merged_strided": spaced("w_down_merged", 8),
     "stream_device": foreign_stream,
+    "stream_number": given(stream=7),
+    "norm_weight_strided": every_other("norm_weight"),
+    "norm_weight_sparse": sparse("norm_weight"),
+    "operator_hc_count_3": given(hc_count=3),
+    "operator_eps_zero": given(eps=0.0),
     **{f"device_{name}": elsewhere(name) for name in ("block_output", "injection", "norm_weight", "w_down")},
     **{f"device_{name}": elsewhere(name) for name in ("w_inject", "w_down_merged")},
     **{
@@ -145,7 +154,7 @@ def call(row: str, bench: Bench, combine: bool) -> ContractCall:
     """The call of one contract row."""
     function = hcgr.flydsl_gr_two_stage_combine_and_mix if combine else hcgr.flydsl_gr_two_stage_mix
     make = Maker(bench, lambda maker, m: _legal(maker, m, combine), M)
-    return contract_call(row, function, make, _MUTATIONS, _verify)
+    return contract_call(row, function, make, _MUTATIONS, _verify, "combine_and_mix" if combine else "mix")
 
 
 #: What the rows' calls are made of; the tables of rows and calls must agree.

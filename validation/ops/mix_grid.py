@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from validation.grid import Anchor, Axis, AxisValue, Grid, Rule
+from validation.grid import Anchor, Axis, AxisValue, Grid, Rule, named
 from validation.ops.axes import (
     DECODE_ROWS,
     FOLD,
@@ -148,42 +148,61 @@ def paths(params: Mapping[str, Any]) -> tuple[str, ...]:
     return (*first, "k2")
 
 
+_AXES = (
+    _M,
+    shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192", "hs40960"),
+    FOLD,
+    _NORM,
+    VALUES,
+    INJECTION,
+    ROWS,
+    _WEIGHT,
+    _PLAN,
+    _LAYERS,
+)
+#: Cheap cases each of which alone shows some defect of the mutant corpus (``mutants/cases.toml``).
+_TELLING = {
+    "m9.s48.unfolded.wf32full.exact.injdense.rowsdense.merged.heuristic.one": "a row tail, right to the bit",
+    "m8.hc2.folded.wbf16.zeros.injview.rowsdense.merged.heuristic.one": "rrms from the default eps alone",
+    "m16.hc2.unfolded.wbf16.wide.injview.rowspadded.merged.decoupled.one": "decoupled, a column tile that is dead",
+}
+
 COMBINE_AND_MIX_GRID = Grid(
-    axes=(
-        _M,
-        shapes("p336", "p384", "s48", "hc2", "hc8", "hc8r320", "r128", "hs8192", "hs40960"),
-        FOLD,
-        _NORM,
-        VALUES,
-        INJECTION,
-        ROWS,
-        _WEIGHT,
-        _PLAN,
-        _LAYERS,
-    ),
+    axes=_AXES,
     rules=_RULES,
     anchors=(
         Anchor({"m": "m1"}, "production decode, as vLLM calls it"),
         Anchor({"m": "m8", "layers": "three"}, "three decode layers in a row"),
         Anchor({"m": "m512"}, "published row count, every workgroup"),
         Anchor({"m": "m512", "fold": "unfolded", "shape": "p384"}, "published row count, unfolded"),
+        Anchor({"m": "m512", "plan": "cus80", "norm": "wf32", "values": "exact"}, "the same with 80 CUs"),
+        Anchor(
+            {"m": "m512", "plan": "decoupled", "norm": "wf32full", "injection": "injodd"},
+            "the same, decoupled",
+        ),
+        Anchor(
+            {"m": "m2048", "weight": "final", "row_padding": "rowspadded", "injection": "injdense"},
+            "the final mixer at a published row count",
+        ),
         Anchor({"m": "m8193"}, "folded and n_pad = 336 above 8192 rows, which the published suite leaves open"),
         Anchor({"m": "m65536", "plan": "shipped"}, "folded and n_pad = 336 at the largest published prefill"),
         Anchor({"m": "m8192", "shape": "p384", "plan": "decoupled"}, "decoupled at a large row count"),
+        Anchor(
+            {"m": "m16399", "shape": "p384", "fold": "unfolded", "injection": "injodd", "row_padding": "rowspadded"},
+            "unfolded at a large ragged row count",
+        ),
+        Anchor({"m": "m65536", "plan": "decoupled", "values": "exact"}, "decoupled at the largest published prefill"),
+        *named(_AXES, _TELLING),
     ),
 )
+_MIX_AXES = (_MIX_M, shapes("p336", "s48", "hc8"), FOLD, _MIX_NORM, VALUES, ROWS, _WEIGHT, _PLAN, _LAYERS)
+_MIX_TELLING = {
+    "m9.s48.folded.wbf16.wide.rowspadded.merged.heuristic.one": "one token past the skinny path",
+    "m8.s48.unfolded.wbf16.exact.rowspadded.final.shipped.one": "split-K over the caller's residual, rows with gaps",
+    "m16.s48.folded.wbf16.mean.rowspadded.merged.decoupled.three": "decoupled over the caller's rows, with gaps",
+}
 MIX_GRID = Grid(
-    axes=(
-        _MIX_M,
-        shapes("p336", "s48", "hc8"),
-        FOLD,
-        _MIX_NORM,
-        VALUES,
-        ROWS,
-        _WEIGHT,
-        _PLAN,
-        _LAYERS,
-    ),
+    axes=_MIX_AXES,
     rules=(
         *_RULES,
         Rule(
@@ -203,5 +222,6 @@ MIX_GRID = Grid(
                 ("m17", {"fold": "unfolded"}, "split-K, K2"),
             )
         ),
+        *named(_MIX_AXES, _MIX_TELLING),
     ),
 )

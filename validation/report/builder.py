@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from validation import cases, devices
+from validation.base import compare
 from validation.operation import JsonDict
 from validation.report.coverage import coverage
 from validation.report.digest import FIELD, digest
@@ -103,10 +104,15 @@ def build_report(
     partial: Sequence[str],
     covers: Mapping[str, Any],
     workers: Mapping[str, int],
+    base: Mapping[str, Any] | None = None,
 ) -> JsonDict:
-    """The whole report. ``header`` holds operation, arch, seed, command, shard, parts, times, environment, source."""
+    """The whole report. ``header`` holds operation, arch, seed, command, shard, parts, times, environment, source.
+
+    ``base`` is what was seen of a base (:func:`validation.base.run.part`); all that follows from it is derived here.
+    """
     stages = [stage_record(run) for run in stage_runs]
     records = [record for stage in stages for record in stage["cases"]]
+    compared = None if base is None else dict(base) | compare.derive(stages, base["cases"])
     report = {
         "schema": SCHEMA,
         **header,
@@ -123,7 +129,9 @@ def build_report(
         "coverage": coverage(stages),
         "worst": worst_ratio(records),
         "not_run": not_run_devices(claims) + not_run_stages(stages),
-        "verdict": decide(stages, required, partial),
+        "verdict": decide(stages, required, partial, compared),
     }
+    if compared is not None:
+        report["base"] = compared
     finished = dict(cases.sanitise(report))
     return finished | {FIELD: digest(finished)}

@@ -16,12 +16,13 @@ import jsonschema
 
 from schemas import load_schema
 from validation import cases, devices
+from validation.report.base import base_problems
 from validation.report.builder import not_run_devices, not_run_stages, worst_ratio
 from validation.report.coverage import coverage
 from validation.report.digest import digest
 from validation.report.protocol import protocol_problems
 from validation.report.receipts import impossible
-from validation.report.shards import Shard, ShardError, left_out
+from validation.report.shards import Shard, ShardError, chosen_cases, left_out
 from validation.report.verdict import decide
 from validation.stages import STAGES
 
@@ -87,7 +88,8 @@ def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"{entry['what']} was not run ({entry['reason']}), which not_run does not say"
     if len(report["not_run"]) != len(missing):
         yield f"not_run lists {len(report['not_run'])} things, {len(missing)} were not run"
-    expected = decide(report["stages"], report["evidence"]["required"], _left_out(report, shard))
+    yield from base_problems(report)
+    expected = decide(report["stages"], report["evidence"]["required"], _left_out(report, shard), report.get("base"))
     if report["verdict"] != expected:
         yield f"verdict is {report['verdict']['text']!r}, the stages give {expected['text']!r}"
 
@@ -104,11 +106,23 @@ def _scope(report: Mapping[str, Any], shard: Shard | None) -> Iterator[str]:
     chosen = [stage["name"] for stage in report["stages"] if not stage["deselected"]]
     if sorted(chosen) != sorted(report["selection"]["stages"]):
         yield f"stages {', '.join(report['selection']['stages'])} were selected, {', '.join(chosen)} were run"
+    yield from _named(report)
     if tuple(report["verdict"]["left_out"]) != _left_out(report, shard):
         yield f"left_out is {report['verdict']['left_out']}, the selection leaves out {list(_left_out(report, shard))}"
     parts = [Shard(**part["shard"]) for part in report["parts"]]
     if parts and (shard or parts != [Shard(i + 1, len(parts)) for i in range(len(parts))]):
         yield f"parts are {', '.join(map(str, parts))}; a merged report has each shard once and is none itself"
+
+
+def _named(report: Mapping[str, Any]) -> Iterator[str]:
+    """The cases that were asked for by name, against those that are there."""
+    cases = chosen_cases(report["selection"])
+    for stage in report["stages"] if cases else ():
+        wanted = [case for case in cases if case.partition(".")[0] == stage["name"]]
+        found = [case["id"] for case in stage["cases"]]
+        if found != wanted and (found or stage["planned"]):
+            chosen = ", ".join(wanted) or "none"
+            yield f"stage {stage['name']}: cases {chosen} were selected, {', '.join(found)} were run"
 
 
 def _stage(stage: Mapping[str, Any], report: Mapping[str, Any], shard: Shard | None) -> Iterator[str]:

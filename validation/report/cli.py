@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import cast
 
+from validation.command_line import CommandLine, Parser
 from validation.operation import JsonDict
 from validation.report import diff, merge, stale
 from validation.report.check import InvalidReportError
@@ -19,7 +18,7 @@ from validation.report.show import FORMATS, text, write
 from validation.report.writer import ReportPathError, probe, write_report
 
 COMMAND = "hcgr-report"
-GOOD, BAD, USAGE = 0, 1, 2
+GOOD, BAD = 0, 1
 
 _EPILOG = """\
 examples:
@@ -32,28 +31,32 @@ examples:
 exit codes:
   0  as asked: shown, merged, valid, or B no worse than A
   1  an invalid or stale report, shards that do not belong together, or B worse than A
-  2  bad arguments, or nothing to read"""
+  2  bad arguments, or nothing to read
+  3  our own failure, or the reader of the output is gone"""
 
 
-class UsageError(Exception):
-    """Bad arguments; the message is one line for the user."""
+def _problems(error: Exception) -> list[str]:
+    return list(cast(InvalidReportError, error).problems)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+FRAME = CommandLine(
+    COMMAND,
+    usage=(UnreadableReportError, ReportPathError, stale.RevisionError, diff.DiffError),
+    refusals={InvalidReportError: _problems, merge.MergeError: lambda error: [f"not merged: {error}"]},
+    about="this says nothing about the report",
+)
 
 
 def parser() -> argparse.ArgumentParser:
     """The argument parser; its ``error`` raises :class:`UsageError`."""
-    top = _Parser(
+    top = Parser(
         prog=COMMAND,
         description=(__doc__ or "").partition(": ")[2],
         epilog=_EPILOG,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
     show = commands.add_parser("show", help="a report as text, JUnit XML, SARIF, HTML or Markdown", allow_abbrev=False)
     show.add_argument("report", type=Path, metavar="REPORT")
@@ -72,7 +75,11 @@ def parser() -> argparse.ArgumentParser:
     checked.add_argument("reports", type=Path, nargs="+", metavar="REPORT")
     checked.add_argument("--against", metavar="REV", help="also: must speak of this revision, without other changes")
     checked.add_argument(
-        "--repo", type=Path, default=Path(), metavar="DIR", help="git repository that knows REV (default: here)"
+        "--repo",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="git repository that knows REV and the base (default: here)",
     )
     checked.add_argument(
         "--pass", action="store_true", dest="must_pass", help="also: the verdict must be PASS, on everything"
@@ -83,25 +90,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        options = parser().parse_args(arguments)
-        return _COMMANDS[options.command](options, arguments)
-    except (UsageError, UnreadableReportError, ReportPathError, stale.RevisionError, diff.DiffError) as error:
-        return _complain(USAGE, f"error: {error.args[0]} (see {COMMAND} --help)")
-    except InvalidReportError as error:
-        return _complain(BAD, *error.problems)
-    except merge.MergeError as error:
-        return _complain(BAD, f"not merged: {error}")
-    except BrokenPipeError:
-        with suppress(OSError):  # the reader of our output is gone; a flush at exit must not complain again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BAD
+    return FRAME.run(lambda: _run(arguments))
 
 
-def _complain(code: int, *lines: str) -> int:
-    for line in lines:
-        print(f"{COMMAND}: {line}", file=sys.stderr, flush=True)
-    return code
+def _run(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    return _COMMANDS[options.command](options, arguments)
 
 
 def _show(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -138,11 +132,13 @@ def _check(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         try:
             report = read_report(path)
             found = stale.staleness(report, commit) if commit is not None else []
+            found += stale.moved(report, options.repo)
             found += _not_passed(report["verdict"]) if options.must_pass else []
         except InvalidReportError as error:
             found = error.problems
         if found:
-            code = _complain(BAD, *(f"{name}: {what}" for what in found))
+            FRAME.complain(*(f"{name}: {what}" for what in found))
+            code = BAD
         else:
             print(f"{name}: holds together: {report['verdict']['text']}")
     return code

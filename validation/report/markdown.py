@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from validation.report.base import base_lines, title
 from validation.report.console import stage_rows
 from validation.report.coverage import cost_rows, path_line
 
@@ -36,6 +37,9 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield path_line(report)
     yield from _red(report)
+    if report.get("base"):
+        yield f"\n### Against base {_text(title(report['base']))}\n"
+        yield from (f"- {_text(line)}" for line in base_lines(report))
     rows = cost_rows(report["stages"])
     if rows:
         yield "\n<details><summary>Cost</summary>\n"

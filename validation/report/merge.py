@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from validation import devices
+from validation.base import compare
 from validation.operation import JsonDict
 from validation.report.builder import StageRun, build_report
 from validation.report.check import require_valid
@@ -26,6 +27,7 @@ SAME: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "checks covered": lambda r: r["evidence"]["covers"],
     "Python": lambda r: r["environment"]["python"],
     "packages": lambda r: r["environment"]["packages"],
+    "base": lambda r: _base_identity(r),
     "planned cases": lambda r: {stage["name"]: stage["planned"] for stage in r["stages"]},
 }
 
@@ -61,6 +63,7 @@ def merge(reports: Sequence[Mapping[str, Any]], command: Sequence[str] = ()) -> 
                     f"{find(other)!r}; shards of one run agree"
                 )
     claims = [devices.Claim(**claim) for claim in first["evidence"]["claims"]]
+    stage_runs = [_stage(stages) for stages in zip(*(report["stages"] for report in ordered), strict=True)]
     merged = build_report(
         header={key: first[key] for key in ("operation", "arch", "seed", "selection", "environment", "source")}
         | {
@@ -70,7 +73,7 @@ def merge(reports: Sequence[Mapping[str, Any]], command: Sequence[str] = ()) -> 
             "started": min(report["started"] for report in ordered),
             "duration_s": round(sum(report["duration_s"] for report in ordered), 3),
         },
-        stage_runs=[_stage(stages) for stages in zip(*(report["stages"] for report in ordered), strict=True)],
+        stage_runs=stage_runs,
         claims=claims,
         claimed=next((claim for claim in claims if claim.available), None),
         required=first["evidence"]["required"],
@@ -80,9 +83,26 @@ def merge(reports: Sequence[Mapping[str, Any]], command: Sequence[str] = ()) -> 
             "jobs": max(report["workers"]["jobs"] for report in ordered),
             "replaced": sum(report["workers"]["replaced"] for report in ordered),
         },
+        base=_base(ordered, stage_runs),
     )
     require_valid(merged)
     return merged
+
+
+def _base_identity(report: Mapping[str, Any]) -> JsonDict | None:
+    """What all shards must say of the base: all that is not of single cases."""
+    base = report.get("base")
+    return base and {key: base[key] for key in ("revision", "commit", "head_tree", "notes", "policy", "perf")}
+
+
+def _base(ordered: Sequence[Mapping[str, Any]], stage_runs: Sequence[StageRun]) -> JsonDict | None:
+    """The comparison over all shards; what follows from the cases is derived anew."""
+    identity = _base_identity(ordered[0])
+    if identity is None:
+        return None
+    by_id = {case["id"]: case for report in ordered for case in report["base"]["cases"]}
+    names = [record["id"] for run in stage_runs if run.name in compare.STAGES for record in run.records]
+    return identity | {"cases": [by_id[name] for name in names]}
 
 
 def _complete(reports: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

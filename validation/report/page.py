@@ -11,6 +11,7 @@ import jinja2
 from validation import devices
 from validation.operation import JsonDict
 from validation.report import bars, heat
+from validation.report.base import counted, kernel_line, output_line, title
 from validation.report.builder import worst_ratio
 from validation.report.coverage import cost_rows
 
@@ -53,6 +54,7 @@ def view(report: Mapping[str, Any]) -> JsonDict:
         "traffic": bars.traffic(rows),
         "times": bars.times(rows),
         "findings": _findings(cases),
+        "base": _base(report),
         "worst_of": {case["id"]: _worst(case) for case in cases},
     }
 
@@ -92,9 +94,14 @@ def _cases(report: Mapping[str, Any], stage: str) -> list[Mapping[str, Any]]:
 
 
 def _mutants(report: Mapping[str, Any]) -> list[JsonDict]:
-    """Cases of the stage ``mutants`` by class of defect: how many were killed, and each with what killed it."""
+    """Cases of the stage ``mutants`` by class of defect: how many were killed, and each with what killed it.
+
+    The gate over all of them is no mutant: where it fails it is among the failing cases.
+    """
     found: dict[str, JsonDict] = {}
     for case in _cases(report, "mutants"):
+        if "gate" in case["facts"]:
+            continue
         name = case["params"].get("class") or "other"
         group = found.setdefault(name, {"name": name, "cases": [], "killed": 0, "red": 0})
         group["cases"].append(case)
@@ -116,6 +123,24 @@ def _scenarios(report: Mapping[str, Any]) -> list[JsonDict]:
             runs: Sequence[Mapping[str, Any]] = record.get("runs", ())
             scenario["real"] = {"case": case, "runs": runs}
     return list(found.values())
+
+
+def _base(report: Mapping[str, Any]) -> JsonDict | None:
+    """The comparison with a base, if there is one: its lines, and its cases of each kind with why they are red."""
+    base = report.get("base")
+    if base is None:
+        return None
+    reasons = {case["id"]: case["reason"] for stage in report["stages"] for case in stage["cases"]}
+    own = {case["id"]: case["reason"] for case in base["cases"]}
+    return {
+        "title": title(base),
+        "counted": counted(base),
+        "summary": [kernel_line(base), output_line(base), f"wall time: {base['perf']['reason']}", *base["notes"]],
+        "red": [
+            (kind, [(i, reasons[i] or f"on the base: {own[i]}") for i in ids]) for kind, ids in base["red"].items()
+        ],
+        "comparison": base,
+    }
 
 
 def _findings(cases: Sequence[Mapping[str, Any]]) -> list[JsonDict]:

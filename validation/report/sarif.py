@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -36,12 +37,13 @@ RULES: dict[str, str] = {
     "protocol": "Launches together do not keep the protocol, or a broken variant of it went unnoticed.",
     "mutants": "A known defect, put into the code, was not killed by the check that is there for it.",
     "cost": "A call moves or executes more than its limit or budget.",
+    "policy": "The change demands less of the code than the base did: a tolerance, a skip, a grid case, a threshold.",
 }
 
 
 def sarif(report: Mapping[str, Any]) -> str:
     """The report's findings and failures as one SARIF log, with one run."""
-    results = [*_findings(report), *_failures(report)]
+    results = [*_findings(report), *_failures(report), *_policy(report)]
     names = list(dict.fromkeys(result["ruleId"] for result in results))
     for result in results:
         result["ruleIndex"] = names.index(result["ruleId"])
@@ -123,6 +125,22 @@ def _failures(report: Mapping[str, Any]) -> Iterator[JsonDict]:
             result["partialFingerprints"] = {"hcgrCase/v1": hashlib.sha256(case["id"].encode()).hexdigest()}
             result["locations"] = [_logical(case["id"], "member")]
             yield result
+
+
+def _policy(report: Mapping[str, Any]) -> Iterator[JsonDict]:
+    """One result for each policy finding that nobody accepted."""
+    for finding in (report.get("base") or {"policy": ()})["policy"]:
+        if not finding["accepted"]:
+            name, values = finding["name"], f"{finding['base'] or 'none'} -> {finding['head'] or 'none'}"
+            text = f"{name}: {finding['what']}: {values}\nAccept: --accept-policy {shlex.quote(name)}"
+            yield {
+                "ruleId": "policy",
+                "kind": "fail",
+                "level": "error",
+                "message": {"text": text},
+                "partialFingerprints": {"hcgrPolicy/v1": hashlib.sha256(name.encode()).hexdigest()},
+                "locations": [_physical(finding["file"], finding["line"]) | _logical(name, "member")],
+            }
 
 
 def _failed(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -65,9 +65,15 @@ def interleave(parts: Sequence[Sequence[T]]) -> list[T]:
     return [part[row] for row in range(longest) for part in parts if row < len(part)]
 
 
+def chosen_cases(selection: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cases that a run was asked for by name; none where it was not."""
+    case = selection["case"]
+    return (case,) if isinstance(case, str) else tuple(case or ())
+
+
 def left_out(selection: Mapping[str, Any], stages: Sequence[str], shard: Shard | None) -> tuple[str, ...]:
     """What a run of ``selection`` and ``shard`` does not look at by choice, in words. ``stages``: all there are."""
-    if selection["case"] is not None:
-        return (f"every case but {selection['case']}",)
+    if cases := chosen_cases(selection):
+        return (f"every case but {', '.join(cases)}",)
     missing = [f"stage {name}" for name in stages if name not in selection["stages"]]
     return (*missing, f"every case outside shard {shard}") if shard else tuple(missing)

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from validation.base.git import GitError, git
+from validation.base.revision import tree_digest
+
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -37,4 +40,27 @@ def staleness(report: Mapping[str, Any], commit: str) -> list[str]:
         found.append(f"stale: the report speaks of commit {source['commit']}, not of {commit}; validate again")
     if source["dirty"]:
         found.append(f"the checkout had changes that commit {source['commit']} does not hold")
+    return found
+
+
+def moved(report: Mapping[str, Any], repository: Path) -> list[str]:
+    """Why the comparison in ``report`` is not today's: its base names another commit, or the head's files changed.
+
+    Empty for a report without a base. What cannot be told is a reason too.
+    """
+    base = report.get("base")
+    if base is None:
+        return []
+    try:
+        commit = resolve(base["revision"], repository)
+        tree = tree_digest(Path(git(repository, "rev-parse", "--show-toplevel").strip()))
+    except (RevisionError, GitError) as error:
+        return [f"nothing tells whether the base has moved: {error}; name its checkout with --repo"]
+    found = []
+    if commit != base["commit"]:
+        found.append(
+            f"stale: base {base['revision']} was {base['commit']}, it is {commit} now; validate again with --base"
+        )
+    if tree != base["head_tree"]:
+        found.append("stale: the files of the head are not those that were compared; validate again with --base")
     return found

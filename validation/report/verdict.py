@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validation import devices
+from validation.base import compare
 from validation.operation import JsonDict
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
@@ -31,15 +32,41 @@ def _elsewhere(stage: Mapping[str, Any]) -> bool:
     return bool(stage["planned"]) and not stage["counts"]["total"]
 
 
-def decide(stages: Sequence[Mapping[str, Any]], required: str | None, partial: Sequence[str]) -> JsonDict:
+def _policy(base: Mapping[str, Any] | None) -> list[str]:
+    """What the change did to the judge, as far as nobody has accepted it."""
+    return [
+        f"policy: {finding['what']}: {finding['name']}: {finding['base'] or 'none'} -> {finding['head'] or 'none'}"
+        for finding in (base["policy"] if base else ())
+        if not finding["accepted"]
+    ]
+
+
+def decide(
+    stages: Sequence[Mapping[str, Any]],
+    required: str | None,
+    partial: Sequence[str],
+    base: Mapping[str, Any] | None = None,
+) -> JsonDict:
     """PASS, FAIL or INCONCLUSIVE, with its evidence, its reasons and its exit code.
 
     ``required`` is the evidence that the caller insists on; ``partial`` says what the caller left out by choice,
-    which narrows the scope of a verdict but does not prevent it.
+    which narrows the scope of a verdict but does not prevent it. With a ``base``, a stage does not fail by cases that
+    fail there too, and a policy finding that nobody accepted prevents PASS.
     """
     level = evidence_level(stages)
-    failed = [f"{stage['name']}: {stage['reason']}" for stage in stages if stage["status"] == "fail"]
+    red = [stage for stage in stages if stage["status"] == "fail"]
+    failed = [f"{stage['name']}: {stage['reason']}" for stage in red if not compare.excused(stage, base)]
+    uncharged = [
+        f"{stage['name']}: {stage['reason']}, each of them on the base too: not charged to the change"
+        for stage in red
+        if compare.excused(stage, base)
+    ]
     open_points = [f"{stage['name']}: {stage['reason']}" for stage in stages if stage["status"] == "error"]
+    open_points += [
+        f"{stage['name']}: {stage['counts']['error']} cases could not be carried out"
+        for stage in red
+        if compare.excused(stage, base) and stage["counts"]["error"]
+    ]
     open_points += [
         f"{stage['name']}: not executed: {stage['reason']}"
         for stage in stages
@@ -49,15 +76,18 @@ def decide(stages: Sequence[Mapping[str, Any]], required: str | None, partial: S
         open_points.append(f"no kernel was executed: {level} evidence settles nothing")
     if required is not None and not devices.meets(level, required):
         open_points.append(f"{required} evidence is required, the run gave {level}")
+    open_points += _policy(base)
     result = "FAIL" if failed else "INCONCLUSIVE" if open_points else "PASS"
     scope = "partial" if partial else "full"
-    text = f"{result} ({level})" if scope == "full" else f"{result} ({level}, partial)"
+    on_both = len(base["red"][compare.RED_ON_BOTH]) if base else 0
+    words = [level, *(["partial"] if partial else []), *([f"{on_both} red on the base too"] if on_both else [])]
+    text = f"{result} ({', '.join(words)})"
     return {
         "result": result,
         "evidence": level,
         "scope": scope,
         "text": text,
         "left_out": list(partial),
-        "reasons": failed + open_points,
+        "reasons": failed + open_points + uncharged,
         "exit_code": EXIT_CODES[result],
     }

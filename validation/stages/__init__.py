@@ -8,10 +8,12 @@ A stage module has ``NAME``, ``TITLE``, ``NEEDS`` (the weakest evidence level at
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from validation.cases import Task
+from validation.near import hint
 from validation.operation import JsonDict, Operation
 
 #: In the order they run.
@@ -31,7 +33,8 @@ class Request:
     """What a stage needs to plan: ``operation_name`` is how a worker finds the operation again.
 
     At level ``full`` a case runs every workgroup, where by default chosen ones stand for those of a huge call.
-    ``mutants`` are paths of results of ``hcgr-mutate``.
+    ``mutants`` are paths of results of ``hcgr-mutate``. ``hashes`` asks for those of machine code and outputs, which a
+    comparison with a base needs.
     """
 
     operation: Operation
@@ -41,6 +44,7 @@ class Request:
     cover: str = "pairwise"
     level: str = "default"
     mutants: tuple[str, ...] = ()
+    hashes: bool = False
 
 
 class Stage(Protocol):
@@ -71,9 +75,15 @@ def stage(name: str) -> Stage:
 
 
 def find_planned(tasks: list[Task], case_id: str) -> Task:
-    """The one of ``tasks`` called ``case_id``; ``LookupError`` shows what the names look like."""
+    """The one of ``tasks`` called ``case_id``; ``LookupError`` as of :func:`no_case`."""
     for task in tasks:
         if task.id == case_id:
             return task
-    known = ", ".join(task.id for task in tasks[:4])
-    raise LookupError(f"no case {case_id!r} in its stage (cases are called like: {known})")
+    raise no_case(case_id, [task.id for task in tasks])
+
+
+def no_case(case_id: str, known: Sequence[str]) -> LookupError:
+    """The error about a name that is none of ``known``: those that come near, else what the names look like."""
+    if near := hint(case_id, known, 3):
+        return LookupError(f"no case {case_id!r} in its stage{near}")
+    return LookupError(f"no case {case_id!r} in its stage (cases are called like: {', '.join(known[:4]) or 'none'})")

@@ -7,11 +7,13 @@ with it, and its last words become the case's reason; so do errors that it print
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
+from validation.base import machine_code
 from validation.cases import Task, fragment
 from validation.operation import EntryPoint, JsonDict, resolve_reference
-from validation.stages import Request, find_planned
+from validation.stages import Request, find_planned, no_case
 from validation.stages.correctness import grid_cases
 from validation.stages.isa import kernel_resources
 
@@ -26,40 +28,42 @@ _COMPILER_ERROR = re.compile(r"^.*\b(?:error|LLVM ERROR|fatal error):.*$", re.MU
 
 def plan(request: Request) -> list[Task]:
     """One task for each variant; it builds whatever the variant's grid cases launch."""
+    return [task for entry in request.operation.entry_points for task in _tasks(request, entry)]
+
+
+def _tasks(request: Request, entry: EntryPoint) -> list[Task]:
+    variants: dict[str, list[str]] = {}
+    for case in grid_cases(entry, request):
+        if entry.launches(case.params):
+            variants.setdefault(entry.variant(case.params), []).append(case.name)
     tasks = []
-    for entry in request.operation.entry_points:
-        variants: dict[str, list[str]] = {}
-        for case in grid_cases(entry, request):
-            if entry.launches(case.params):
-                variants.setdefault(entry.variant(case.params), []).append(case.name)
-        for variant, names in variants.items():
-            payload = {"op": request.operation_name, "entry": entry.name, "cases": names}
-            why = (f"needed by {len(names)} grid case{'' if len(names) == 1 else 's'}, first {names[0]}",)
-            tasks.append(
-                Task(
-                    f"{NAME}.{entry.name}.{variant}",
-                    NAME,
-                    payload,
-                    why,
-                    {"variant": variant},
-                    timeout_s=entry.timeout_s,
-                )
-            )
+    for variant, names in variants.items():
+        payload = {"op": request.operation_name, "entry": entry.name, "cases": names, "hashes": request.hashes}
+        why = (f"needed by {len(names)} grid case{'' if len(names) == 1 else 's'}, first {names[0]}",)
+        named = f"{NAME}.{entry.name}.{variant}"
+        tasks.append(Task(named, NAME, payload, why, {"variant": variant}, timeout_s=entry.timeout_s, group=variant))
     return tasks
 
 
 def find(request: Request, case_id: str) -> Task:
     """The task of that name; variants that the chosen cover leaves out are looked for in the full grid."""
-    for cover in (request.cover, "full"):
-        tasks = plan(Request(request.operation, request.operation_name, request.arch, request.seed, cover))
-        if cover == "full" or any(task.id == case_id for task in tasks):
-            return find_planned(tasks, case_id)
-    raise AssertionError("unreachable: the full cover answers or raises")
+    parts = case_id.split(".", 2)
+    if len(parts) != 3:
+        raise LookupError(f"case {case_id!r} must look like {NAME}.<entry point>.<variant>")
+    entry = request.operation.entry_point(parts[1])
+    tasks = _tasks(request, entry)
+    known = {task.id: task for task in tasks}
+    if case_id not in known and request.cover != "full":
+        if parts[2] not in entry.grid.results(entry.variant):
+            raise no_case(case_id, list(known))
+        tasks = _tasks(replace(request, cover="full"), entry)
+    return find_planned(tasks, case_id)
 
 
 def execute(payload: JsonDict, context: Any) -> JsonDict:
     """Build the kernels of one variant and judge their resources."""
-    entry: EntryPoint = context.operation(payload["op"]).entry_point(payload["entry"])
+    operation = context.operation(payload["op"])
+    entry: EntryPoint = operation.entry_point(payload["entry"])
     driver = resolve_reference(entry.driver)()
     built = (driver.build(entry.grid.decode(name), context.arch) for name in payload["cases"])
     texts = list(dict.fromkeys(text for texts in built for text in texts))
@@ -79,8 +83,9 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
         f"{kernel.kernel} was built for {kernel.target!r}" for kernel in resources if kernel.target != context.arch
     ]
     records = [kernel.as_json() for kernel in resources]
+    facts = machine_code.facts(texts, operation.packages) if payload.get("hashes") else {}
     if foreign:
         return fragment("error", "; ".join(foreign), resources=records)
     if over:
-        return fragment("fail", "; ".join(over), resources=records)
-    return fragment("pass", resources=records)
+        return fragment("fail", "; ".join(over), resources=records, facts=facts)
+    return fragment("pass", resources=records, facts=facts)

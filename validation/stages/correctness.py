@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from validation.base.outputs import hashes as outputs_of
 from validation.cases import Task, case_seed, fragment
 from validation.grid import Case, GridError
 from validation.operation import EntryPoint, JsonDict, SkipCase, resolve_reference
@@ -41,8 +42,9 @@ def _task(request: Request, entry: EntryPoint, case: Case) -> Task:
     case_id = f"{NAME}.{entry.name}.{case.name}"
     seed = case_seed(request.seed, case_id)
     payload = {"op": request.operation_name, "entry": entry.name, "case": case.name, "seed": seed}
-    payload["whole"] = request.level == "full"
-    return Task(case_id, NAME, payload, case.why, case.params, seed, entry.timeout_s)
+    payload |= {"whole": request.level == "full", "hashes": request.hashes}
+    group = entry.variant(case.params) if entry.launches(case.params) else ""
+    return Task(case_id, NAME, payload, case.why, case.params, seed, entry.timeout_s, group)
 
 
 def find(request: Request, case_id: str) -> Task:
@@ -74,7 +76,7 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
             try:
                 outputs = driver.run(inputs)
                 failure = None
-            except Exception as error:
+            except Exception as error:  # of whatever kind: _accuse raises again what is not the code under test's
                 failure = _accuse(error, bench, operation.packages)
         if failure:
             return failure | {"launches": session.launches}
@@ -86,6 +88,9 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
         status, reason = judge(evidence, bench.guard_damage(), entry.launches(case.params), missing)
         facts = {"launch_expected": entry.launches(case.params), "built_for": built_for, "paths": taken}
         facts["axes"] = entry.grid.labels(case.name)
+        formed = all(check["passed"] for check in comparisons if check["tier"] == "form")
+        if payload.get("hashes") and formed and hasattr(driver, "results"):
+            facts["outputs"] = outputs_of(driver.results(inputs, outputs))
         return fragment(status, reason, facts=facts, **evidence)
 
 

@@ -34,12 +34,27 @@ def plan(request: Request) -> list[Task]:
         result = _load(path)
         if result["arch"] != request.arch:
             continue
+        tasks.append(_gate(result))
         for record in result["mutants"]:
             kept = ("name", "outcome", "reason", "checks", "expected", "case", "paths", "rarity", "reports", "replay")
             payload = {key: record[key] for key in kept} | {"sources": result["source"]["digest"]}
             case_id = f"{NAME}.{record['name'].replace('/', '.')}"
             tasks.append(Task(case_id, NAME, payload, (record["title"],), {"class": record["class"]}))
     return tasks
+
+
+def _gate(result: JsonDict) -> Task:
+    """One more task, for what no mutant shows by itself: kills by wrong checks, refuted and expired equivalences."""
+    gate, chosen = result["gate"], result["selection"]
+    partial = bool(chosen["mutants"] or chosen["classes"] or chosen["sample"] is not None or chosen["generated"])
+    payload = {
+        "gate": {key: gate[key] for key in ("min_kill_rate", "kill_rate", "counted", "reasons", "warnings")},
+        "partial": partial,
+        "outcome": result["verdict"]["result"],
+        "sources": result["source"]["digest"],
+    }
+    why = f"the verdict of hcgr-mutate on {'a part' if partial else 'the whole'} of the corpus"
+    return Task(f"{NAME}.gate", NAME, payload, (why,), {"class": "gate"})
 
 
 def find(request: Request, case_id: str) -> Task:
@@ -79,6 +94,9 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
     facts = {key: value for key, value in payload.items() if key != "sources"}
     if payload["sources"] != _sources():
         return fragment("error", "the result is of other sources than these; run hcgr-mutate again", facts=facts)
+    if "gate" in payload:
+        reasons = "; ".join(payload["gate"]["reasons"])
+        return fragment("pass", facts=facts) if payload["outcome"] == "PASS" else fragment("fail", reasons, facts=facts)
     if payload["outcome"] == "killed":
         return fragment("pass", facts=facts)
     reason = f"{payload['outcome']}: {payload['reason']}"

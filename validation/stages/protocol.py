@@ -3,7 +3,7 @@
 A scenario's own case runs the code as it is, under every setting of the level: each comparison must hold and no
 checker may find anything. Each tooth is a case too: it runs a broken variant and passes when the check that it aims
 at catches it. A variant that survives fails the stage. A patch that does not fit, machine code that did not change,
-no launch, or an exception of ours is an error, never a catch.
+no launch, an exception of ours or a name that does not exist is an error, never a catch.
 
 ``--case`` takes ``protocol.<scenario>``, ``protocol.<scenario>.<tooth>``, and either with ``@<setting>`` for one run.
 """
@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from validation.cases import Task, case_seed, comparison, fragment, replay_command
+from validation.near import hint
 from validation.operation import JsonDict, SkipCase, resolve_reference
 from validation.protocol import Scenario, Setting, Tooth, Trial
 from validation.stages import Request
@@ -27,6 +28,8 @@ NEEDS = "emulated"
 LEVEL = "emulated"
 SETTLES = False
 
+#: What a refusal of the code under test is never: a slip in it, or in the patch of a variant, which breaks no promise.
+SLIPS = (NameError, AttributeError, ImportError)
 #: Seeds of schedules are below this, so that a setting's name stays short.
 SEEDS = 10_000
 
@@ -53,8 +56,8 @@ def _scenario(scenarios: Sequence[Scenario], name: str) -> Scenario:
     for scenario in scenarios:
         if scenario.name == name:
             return scenario
-    known = ", ".join(scenario.name for scenario in scenarios) or "none"
-    raise LookupError(f"no protocol scenario {name!r} (there are: {known})")
+    known = [scenario.name for scenario in scenarios]
+    raise LookupError(f"no protocol scenario {name!r} (there are: {', '.join(known) or 'none'}){hint(name, known)}")
 
 
 def _task(request: Request, scenario: Scenario, tooth: Tooth | None, only: Sequence[Setting] = ()) -> Task:
@@ -105,7 +108,7 @@ def _run(scenario: Scenario, setting: Setting, context: Any, packages: Sequence[
             resolve_reference(scenario.run)(trial)
         except SkipCase:
             raise
-        except Exception as error:
+        except Exception as error:  # of whatever kind: _accuse raises again what is not the code under test's
             caught |= _accuse(error, bench, packages, trial)
     for finding in trial.findings:
         caught.setdefault(finding["check"], _place(finding))
@@ -129,7 +132,7 @@ def _accuse(error: Exception, bench: Any, packages: Sequence[str], trial: Trial)
         trial.findings += findings
         kind = "deadlock" if type(error).__name__ == "DeadlockError" else "memcheck"
         return {kind: reason}
-    if raised_in(error) in packages:
+    if raised_in(error) in packages and not isinstance(error, SLIPS):
         return {"contract": f"{type(error).__name__}: {error}"}
     raise error
 

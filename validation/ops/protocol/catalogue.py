@@ -57,14 +57,16 @@ SCENARIOS = (
         "split-K's partials are added up behind the kernel that wrote them, two streams at once",
         teeth.REDUCTION,
     ),
-    _scenario("path_combine", "paths:combine", "COMBINE is clean under every checker"),
-    _scenario("path_skinny", "paths:skinny", "the skinny K1 is clean under every checker"),
-    _scenario("path_fused", "paths:fused", "the fused K1 and its reduce are clean under every checker"),
+    _scenario("path_combine", "paths:combine", "COMBINE is clean under every checker", teeth.COMBINE_PATH),
+    _scenario("path_skinny", "paths:skinny", "the skinny K1 is clean under every checker", teeth.SKINNY_PATH),
+    _scenario(
+        "path_fused", "paths:fused", "the fused K1 and its reduce are clean under every checker", teeth.FUSED_PATH
+    ),
     _scenario(
         "path_split_k", "paths:split_k", "norm, split-K and reduce are clean under every checker", teeth.SPLIT_K_PATH
     ),
     _scenario(
         "path_decoupled", "paths:decoupled", "the decoupled GEMM is clean under every checker", teeth.DECOUPLED_PATH
     ),
-    _scenario("path_k2", "paths:k2", "K2 is clean under every checker"),
+    _scenario("path_k2", "paths:k2", "K2 is clean under every checker", teeth.K2_PATH),
 )

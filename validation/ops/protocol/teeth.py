@@ -14,7 +14,8 @@ from validation.protocol import AsmEdit, Setting, Tooth
 
 COUNTERS, K1, DISPATCH = "hcgr/counters.py", "hcgr/k1.py", "hcgr/dispatch.py"
 SKINNY, MEMORY, SPLIT_K = "hcgr/kernels/k1_skinny.py", "hcgr/kernels/memory.py", "hcgr/kernels/k1_split_k.py"
-DECOUPLED = "hcgr/kernels/k1_decoupled.py"
+DECOUPLED, FUSED, K2 = "hcgr/kernels/k1_decoupled.py", "hcgr/kernels/k1_fused.py", "hcgr/kernels/k2_up_gate_mix.py"
+COMBINE = "hcgr/kernels/combine.py"
 #: Modules that hold on to an edited one.
 HOST_MODULES = ("hcgr.k1", "hcgr.direct")
 HANDLES = "hcgr.dispatch:_handles"
@@ -256,6 +257,43 @@ REDUCTION = (
          "        name: _WORK.setdefault((name, shape), torch.empty(shape, dtype=dtype, device=device))\n"),
         (K1, "def _run_tiled(", "_WORK: dict = {}\n\n\ndef _run_tiled("),
         reload=("hcgr.direct",),
+    ),
+)  # fmt: skip
+COMBINE_PATH = (
+    _kernel(
+        "no_row_guard",
+        "the last workgroup handles rows that do not exist",
+        "memcheck",
+        (COMBINE, "            if row < tokens:\n", "            if tokens > 0:\n"),
+    ),
+)
+SKINNY_PATH = (
+    _kernel(
+        "volatile_form_writes_plainly",
+        "the form without av stores partials plainly, and they stay in their XCD's L2",
+        "racecheck",
+        (MEMORY, "    if not av:\n        fx.generic_store(ptr, value, volatile=True)\n",
+         "    if not av:\n        fx.generic_store(ptr, value)\n"),
+    ),
+)  # fmt: skip
+FUSED_PATH = (
+    _kernel(
+        "no_barrier_before_refill",
+        "a weight stage in LDS is refilled while other waves may still read it",
+        "racecheck",
+        (FUSED, "                gpu.barrier()\n                if const_expr(not dma):\n"
+         "                    staged = load_weights(k + STEP)\n                x = []\n",
+         "                if const_expr(not dma):\n"
+         "                    staged = load_weights(k + STEP)\n                x = []\n"),
+    ),
+)  # fmt: skip
+K2_PATH = (
+    _kernel(
+        "no_barrier_after_h",
+        "waves read h from LDS before all of it is there",
+        "racecheck",
+        (K2, "                    write8(h + own[i] * FRAGMENT, lane * LANE_COLUMNS, values)\n        gpu.barrier()\n",
+         "                    write8(h + own[i] * FRAGMENT, lane * LANE_COLUMNS, values)\n"),
     ),
 )  # fmt: skip
 SPLIT_K_PATH = (
