@@ -49,6 +49,8 @@ SHAPES: dict[str, tuple[Shape, str, str]] = {
 VARIED_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "s48"))
 #: Shapes whose rows cost the most to emulate.
 WIDE_SHAPES = frozenset(SHAPES[name][0] for name in ("hs8192", "hs40960"))
+#: Shapes at which values whose sums depend on the order cost most: each such sum is done over in order.
+DEAR_SHAPES = WIDE_SHAPES | {SHAPES[name][0] for name in ("p336", "p384", "hc8r320")}
 #: Row counts that every shape is run with; tile edges beside them are for the production and the small shape.
 COMMON_ROWS = (0, 1, 2, 3, 8, 16, 17, 33, 64)
 #: Tile edges that are run at the small shape alone: the production shape has a neighbour of each.
@@ -159,6 +161,12 @@ SHAPE_RULES = (
         ("m", "shape"),
         lambda m, shape: not is_long(m) or shape == SMALL,
         "large row counts meet every other value at the small shape, and a production shape in anchors",
+        anchored=True,
+    ),
+    Rule(
+        ("shape", "values"),
+        lambda shape, values: shape not in DEAR_SHAPES or values not in ("special", "wide"),
+        "special and wide values meet every other value at the small shapes, and the large ones in anchors",
         anchored=True,
     ),
     with_shapes("norm", ("bfloat16", "shared"), ("float32", "full")),

@@ -87,6 +87,8 @@ _ILLEGAL: dict[str, Callable[[_Maker], Arguments]] = {
     "hc_count_3": _set(hc_count=3),
     "hs_untileable": lambda make: make.legal(hs=2568),
     "eps_zero": _set(eps=0.0),
+    "eps_denormal": _set(eps=1e-40),
+    "eps_overflow": _set(eps=1e39),
     "residual_dtype": _with("residual", M, WIDTH, dtype=torch.float32),
     "residual_rank": _with("residual", M, HC, HS),
     "residual_unaligned": lambda make: (
@@ -119,6 +121,7 @@ _ILLEGAL: dict[str, Callable[[_Maker], Arguments]] = {
     "out_unaligned": lambda make: (
         make.legal() | {"out": make.tensor("out", M * WIDTH + 8)[1 : M * WIDTH + 1].view(M, WIDTH)}
     ),
+    "out_tracked": lambda make: (lambda a: a | {"out": a["out"].detach().requires_grad_()})(make.legal()),
     "out_device": _set(out=torch.empty(M, WIDTH, dtype=BF16, device="meta")),
     "out_is_residual": _in_place,
     "out_overlaps_input": _Maker.overlapping,

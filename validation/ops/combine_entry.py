@@ -158,6 +158,8 @@ COMBINE_CONTRACT = (
     ContractRow("hc_count_3", "HC that is not 2, 4 or 8", "ValueError", ("hc_count", "2, 4, 8", "3")),
     ContractRow("hs_untileable", "HS that no tile divides", "ValueError", ("residual", "512", "2568")),
     ContractRow("eps_zero", "eps must be above zero", "ValueError", ("eps", "above 0", "0.0")),
+    ContractRow("eps_denormal", "eps that is 0 to a kernel", "ValueError", ("eps", "normal range of float32", "1e-40")),
+    ContractRow("eps_overflow", "eps beyond float32", "ValueError", ("eps", "normal range of float32", "1e+39")),
     ContractRow(
         "operator_hc_count_3", "HC of 3, given to the operator itself", "ValueError", ("hc_count", "2, 4, 8", "3")
     ),
@@ -227,6 +229,7 @@ COMBINE_CONTRACT = (
     ContractRow("out_dtype", "output of another dtype", "ValueError", ("out", "bfloat16", "float32")),
     ContractRow("out_strided", "output that is not contiguous", "ValueError", ("out", "contiguous", "10248")),
     ContractRow("out_unaligned", "output between two 16-byte units", "ValueError", ("out", "aligned to 16 bytes")),
+    ContractRow("out_tracked", "output that autograd records", "ValueError", ("out", "requires_grad", "no_grad")),
     ContractRow("out_device", "output on another device", "ValueError", ("out", "cpu", "meta")),
     ContractRow("out_is_residual", "in-place call", "ValueError", ("out", "disjoint", "residual")),
     ContractRow(

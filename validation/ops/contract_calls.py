@@ -139,6 +139,16 @@ def sharing(output: str, other: str, m: int | None = None) -> Mutation:
     return mutate
 
 
+def tracked(name: str) -> Mutation:
+    """Buffer ``name`` as a leaf of autograd, in a call that autograd records."""
+
+    def mutate(make: Maker) -> Arguments:
+        arguments = make.legal()
+        return arguments | {name: arguments[name].detach().requires_grad_()}
+
+    return mutate
+
+
 def every_other(name: str) -> Mutation:
     """Argument ``name``, a vector, with a gap behind each element."""
 

@@ -175,6 +175,9 @@ K1_GRID = Grid(
         Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
         Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
         Anchor({"m": "m64", "request": "split8h16", "fold": "unfolded"}, "split-K at the production shape"),
+        Anchor({"m": "m32", "values": "special", "request": "split1d2"}, "special values at the production shape"),
+        Anchor({"m": "m17", "values": "wide", "gemm_pad": "pad16"}, "wide values at the production shape: fused"),
+        Anchor({"m": "m7", "values": "wide", "norm": "wf32"}, "wide values at the production shape: skinny"),
         Anchor({"m": "m512", "request": "split1d2", "fold": "unfolded"}, "published row count, decoupled over xn"),
         Anchor(
             {"m": "m512", "shape": "p384", "request": "split2", "norm": "wf32full"},
@@ -290,6 +293,8 @@ K2_GRID = Grid(
     ),
     anchors=(
         Anchor({"m": "m512"}, "published row count"),
+        Anchor({"m": "m32", "values": "special"}, "special values at the production shape"),
+        Anchor({"m": "m16", "values": "wide", "shape": "p384"}, "wide values at the production shape"),
         Anchor(
             {"m": "m512", "shape": "p384", "lora": "loradense", "norm": "wf32full"},
             "published row count, dense lora",

@@ -23,6 +23,7 @@ from validation.ops.contract_calls import (
     sharing,
     spaced,
     sparse,
+    tracked,
     transposed,
     unaligned,
     wrong_form,
@@ -109,6 +110,7 @@ _MUTATIONS: dict[str, Mutation] = {
     "block_input_dtype": retyped("block_input", torch.float32),
     "block_input_strided": spaced("block_input", 8),
     "block_input_unaligned": unaligned("block_input"),
+    "block_input_tracked": tracked("block_input"),
     "block_input_overlaps_r2": sharing("block_input", "r2"),
     "block_input_overlaps_w_up": sharing("block_input", "w_up"),
 }

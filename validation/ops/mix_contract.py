@@ -82,6 +82,8 @@ _MUTATIONS: dict[str, Mutation] = {
     "hc_count_3": given(hc_count=3),
     "hs_untileable": _narrow,
     "eps_zero": given(eps=0.0),
+    "eps_denormal": given(eps=1e-40),
+    "eps_overflow": given(eps=1e39),
     "fold_w_number": given(fold_w=1),
     "residual_missing": given(residual=None),
     "residual_dtype": retyped("residual", torch.float32),

@@ -14,6 +14,7 @@ from validation.ops.axes import (
     PRODUCTION,
     ROWS,
     SHAPE_RULES,
+    SMALL,
     TILE,
     VALUES,
     is_long,
@@ -120,6 +121,12 @@ _RULES = (
         ("shape", "layers"), lambda shape, layers: layers == 1 or shape.hs <= 2560, "chains are run on narrow streams"
     ),
     Rule(
+        ("shape", "layers"),
+        lambda shape, layers: layers == 1 or shape == SMALL,
+        "chains meet every other value at the small shape, and the production shape in anchors",
+        anchored=True,
+    ),
+    Rule(
         ("values", "layers"),
         lambda values, layers: layers == 1 or values in ("normal", "zero_rows", "large_mean"),
         "a chain amplifies extreme values until nothing finite is left",
@@ -173,6 +180,18 @@ COMBINE_AND_MIX_GRID = Grid(
     anchors=(
         Anchor({"m": "m1"}, "production decode, as vLLM calls it"),
         Anchor({"m": "m8", "layers": "three"}, "three decode layers in a row"),
+        Anchor({"m": "m3", "values": "special"}, "special values at the production shape: skinny"),
+        Anchor({"m": "m17", "values": "special", "norm": "wf32"}, "special values at the production shape: fused"),
+        Anchor(
+            {"m": "m33", "values": "special", "fold": "unfolded", "norm": "wf32full"},
+            "special values at the production shape: split-K",
+        ),
+        Anchor({"m": "m65", "values": "wide", "injection": "injdense"}, "wide values at the production shape: fused"),
+        Anchor(
+            {"m": "m16", "values": "wide", "plan": "decoupled", "shape": "p384", "fold": "unfolded"},
+            "wide values at the production shape: decoupled",
+        ),
+        Anchor({"m": "m1", "shape": "hs40960", "values": "wide"}, "wide values in the widest stream"),
         Anchor({"m": "m512"}, "published row count, every workgroup"),
         Anchor({"m": "m512", "fold": "unfolded", "shape": "p384"}, "published row count, unfolded"),
         Anchor({"m": "m512", "plan": "cus80", "norm": "wf32", "values": "exact"}, "the same with 80 CUs"),
@@ -213,6 +232,8 @@ MIX_GRID = Grid(
     ),
     anchors=(
         Anchor({"m": "m1", "weight": "final"}, "the final mixer at decode"),
+        Anchor({"m": "m17", "values": "special", "fold": "unfolded"}, "special values at the production shape"),
+        Anchor({"m": "m33", "values": "wide"}, "wide values at the production shape"),
         Anchor({"m": "m8193", "weight": "final"}, "the final mixer at prefill"),
         Anchor({"m": "m17", "layers": "three", "shape": "s48"}, "mix, then two layers of combine_and_mix"),
         *(
