@@ -12,6 +12,21 @@ import pytest
 
 #: Parameters that name a subprocess of their own; whole ones, for a name like ``gemm_split_k`` is no group.
 GROUPS = ("gfx942", "gfx950", "fused", "split_k", "decoupled")
+#: Where the long groups are, the longest first. One that began last would leave the other processes without work.
+LONG = (
+    "tests/triton_programs",
+    "tests/hcgr",
+    "tests/flydsl_programs",
+    "tests/emulator/race",
+    "tests/validation",
+    "tests/plugin",
+    "tests/mutation",
+    "tests/base",
+)
+
+
+def _rank(scope: str) -> int:
+    return next((place for place, folder in enumerate(LONG) if scope.startswith(folder)), len(LONG))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -19,11 +34,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFileAndGroup(LoadScopeScheduling):
-        """Tests of one file and one group run in one process."""
+        """Tests of one file and one group run in one process, long groups first."""
 
         def _split_scope(self, nodeid: str) -> str:
             file, _, rest = nodeid.partition("::")
             parameters = rest.partition("[")[2].rstrip("]").split("-")
             return ":".join([file, *(group for group in GROUPS if group in parameters)])
+
+        def _assign_work_unit(self, node: Any) -> None:
+            waiting = [(place, scope) for scope in self.workqueue if (place := _rank(scope)) < len(LONG)]
+            if waiting:
+                _, longest = min(waiting, key=lambda found: found[0])
+                self.workqueue.move_to_end(longest, last=False)
+            super()._assign_work_unit(node)
 
     return ByFileAndGroup(config, log)
