@@ -9,41 +9,14 @@ Tensors of a ROCm device run there, on gfx942 or gfx950. CPU tensors run only wi
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any, Literal
 
 import torch
 
-from hcgr import contract, dispatch
+from hcgr import contract, dispatch, entry
 from hcgr import ops as _ops  # noqa: F401 - registers the operators
 from hcgr import requirements as must
 from hcgr.plan import choose
-from hcgr.requirements import Problem
-
-
-def _check(tensors: dict[str, Any], stream: Any, numbers: list[Problem | None]) -> None:
-    """What an operator's schema would refuse without saying what is accepted, and the stream."""
-    first = next(iter(tensors.values()))
-    contract.raise_first(
-        chain(
-            contract.tensor_problems(tensors),
-            contract.present(numbers),
-            contract.stream_problems(stream, first),
-        )
-    )
-
-
-def _mix_numbers(hc_count: Any, eps: Any, fold_w: Any) -> list[Problem | None]:
-    return [
-        must.one_of("hc_count", hc_count, contract.HC_COUNTS),
-        must.finite_positive("eps", eps),
-        must.is_bool("fold_w", fold_w),
-    ]
-
-
-def _given(**tensors: Any) -> dict[str, Any]:
-    """Those that are not ``None``."""
-    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def flydsl_gr_two_stage_combine(
@@ -71,7 +44,7 @@ def flydsl_gr_two_stage_combine(
         norm_weight: [HS] or [HC*HS], bf16 or float32, contiguous. Not read: COMBINE does not normalise; it is
             checked all the same.
         hc_count: HC, one of 2, 4, 8.
-        eps: Finite and positive. Not used here, checked like `norm_weight`.
+        eps: A positive normal float32. Not used here, checked like `norm_weight`.
         stream: Stream to launch on and allocate the result for; ``None`` is the current stream.
         out: Buffer for the result, contiguous [M, HC*HS] bf16, 16-byte aligned, on the device of `residual`
             and disjoint from every input: there is no in-place form. ``None`` allocates.
@@ -84,6 +57,8 @@ def flydsl_gr_two_stage_combine(
         ValueError: if an argument breaks the above, or tensors or stream are on different devices. The
             message names the argument, what was given and what is accepted; nothing was launched or written.
         TypeError: if an argument is no tensor or no stream.
+
+    No entry point has a gradient: a backward pass that reaches a new result raises NotImplementedError.
     """
     tensors = {
         "residual": residual,
@@ -91,11 +66,13 @@ def flydsl_gr_two_stage_combine(
         "injection": injection,
         "norm_weight": norm_weight,
     }
-    _check({**tensors, **_given(out=out)}, stream, _mix_numbers(hc_count, eps, False))
+    entry.check({**tensors, **entry.given(out=out)}, stream, entry.mix_numbers(hc_count, eps, False))
     arguments: tuple[Any, ...] = (residual, block_output, injection, norm_weight, hc_count, eps)
     with dispatch.on_stream(stream):
         if out is None:
-            return torch.ops.hcgr.combine(*arguments)
+            r2: torch.Tensor = torch.ops.hcgr.combine(*arguments)
+            entry.refuse_backward(r2)
+            return r2
         torch.ops.hcgr.combine_into(*arguments, out=out)
         return out
 
@@ -127,7 +104,7 @@ def flydsl_gr_two_stage_combine_and_mix(
         w_up: [HC*HS, r] bf16, contiguous, 16-byte aligned.
         w_inject: [HC, HC*HS] bf16, read like `w_down`; ``None`` for a final mixer, without inj_next.
         hc_count: HC, one of 2, 4, 8.
-        eps: Finite and positive.
+        eps: Positive, and within the normal range of float32: the kernels would take less for 0.
         w_down_merged: [n_pad, HC*HS] bf16, contiguous, from :func:`~hcgr.merge_gr_two_stage_weight`: n_pad at
             least r (+ HC with `w_inject`) and a multiple of 16, or of 8 where the skinny path takes the call
             (`fold_w` and M of at most 8). ``None`` merges, and with `fold_w` folds, in this call, each time.
@@ -149,9 +126,9 @@ def flydsl_gr_two_stage_combine_and_mix(
         "norm_weight": norm_weight,
         "w_down": w_down,
         "w_up": w_up,
-        **_given(w_inject=w_inject, w_down_merged=w_down_merged),
+        **entry.given(w_inject=w_inject, w_down_merged=w_down_merged),
     }
-    _check(tensors, stream, _mix_numbers(hc_count, eps, fold_w))
+    entry.check(tensors, stream, entry.mix_numbers(hc_count, eps, fold_w))
     with dispatch.on_stream(stream):
         r2, x, packed = torch.ops.hcgr.combine_and_mix(
             residual,
@@ -166,7 +143,9 @@ def flydsl_gr_two_stage_combine_and_mix(
             w_down_merged,
             fold_w,
         )
-    return r2, x, _inj_next(packed, w_down, w_inject, hc_count)
+    inj_next = _inj_next(packed, w_down, w_inject, hc_count)
+    entry.refuse_backward(r2, x, inj_next)
+    return r2, x, inj_next
 
 
 def _inj_next(
@@ -204,18 +183,16 @@ def flydsl_gr_two_stage_mix(
         "norm_weight": norm_weight,
         "w_down": w_down,
         "w_up": w_up,
-        **_given(w_inject=w_inject, w_down_merged=w_down_merged),
+        **entry.given(w_inject=w_inject, w_down_merged=w_down_merged),
     }
-    _check(tensors, stream, _mix_numbers(hc_count, eps, fold_w))
+    entry.check(tensors, stream, entry.mix_numbers(hc_count, eps, fold_w))
     with dispatch.on_stream(stream):
         x, packed = torch.ops.hcgr.mix(
             residual, norm_weight, w_down, w_up, w_inject, hc_count, eps, w_down_merged, fold_w
         )
-    return residual, x, _inj_next(packed, w_down, w_inject, hc_count)
-
-
-def _hints(**hints: Any) -> list[Problem | None]:
-    return [None if value is None else must.positive_integer(name, value) for name, value in hints.items()]
+    inj_next = _inj_next(packed, w_down, w_inject, hc_count)
+    entry.refuse_backward(x, inj_next)
+    return residual, x, inj_next
 
 
 def flydsl_k1_combine_norm_down(
@@ -257,7 +234,7 @@ def flydsl_k1_combine_norm_down(
         out: Buffer for packed, [M, n_pad] bf16, likewise.
         rrms_out: Buffer for ``rrms``, [M, HC] float32, likewise; the only way to get it, for K2.
         block_m, dn_block_m, sk_block_m: Tile height, one of 16, 32, 64, 128: the last for split-K, the middle
-            one for the decoupled path, the first where the other is ``None``.
+            one for the decoupled path, the first where that is ``None``. The other one is ignored.
         stages: Depth of the decoupled path's pipeline, at least 2, as far as LDS and vmcnt allow; takes that
             path if `split_k` is "auto". Split-K pipelines are two deep.
         split_k: Parts of K: a divisor of HC, or HC times a divisor of HS/64. 1 is the decoupled path; "auto"
@@ -281,27 +258,29 @@ def flydsl_k1_combine_norm_down(
         "injection": injection,
         "norm_weight": norm_weight,
         "w_dn_merged": w_dn_merged,
-        **_given(r2_out=r2_out, out=out, rrms_out=rrms_out),
+        **entry.given(r2_out=r2_out, out=out, rrms_out=rrms_out),
     }
-    heights = (dn_block_m, block_m) if split_k == 1 else (sk_block_m, block_m)
-    tile_rows = next((height for height in heights if height is not None), None)
+    height_name, tile_rows = choose.tile_height(split_k, stages, block_m, dn_block_m, sk_block_m)
     request = choose.Request(split_k, stages, tile_rows, use_tuned)
     numbers = [
-        *_mix_numbers(hc_count, eps, fold_w),
+        *entry.mix_numbers(hc_count, eps, fold_w),
         must.is_bool("use_tuned", use_tuned),
-        *_hints(
+        *entry.hints(
             lowrank=lowrank,
             gemm_pad=gemm_pad,
+            block_m=block_m,
             block_k=block_k,
             m_waves=m_waves,
             n_waves=n_waves,
             dn_block_n=dn_block_n,
+            dn_block_m=dn_block_m,
             dn_m_waves=dn_m_waves,
             dn_n_waves=dn_n_waves,
+            sk_block_m=sk_block_m,
         ),
-        *choose.request_problems(request),
+        *choose.request_problems(request, height_name),
     ]
-    _check(tensors, stream, numbers)
+    entry.check(tensors, stream, numbers)
     arguments: tuple[Any, ...] = (
         residual,
         block_output,
@@ -321,6 +300,7 @@ def flydsl_k1_combine_norm_down(
     with dispatch.on_stream(stream):
         if r2_out is None and out is None and rrms_out is None:
             r2, packed, _ = torch.ops.hcgr.k1(*arguments)
+            entry.refuse_backward(r2, packed)
             return r2, packed
         ranks = [
             must.rank_is("residual", residual, 2, "[M, HC*HS]"),
@@ -378,17 +358,19 @@ def flydsl_up_gate_mix_norm(
         "rrms": rrms,
         "norm_weight": norm_weight,
         "w_up": w_up,
-        **_given(block_input=block_input),
+        **entry.given(block_input=block_input),
     }
     numbers = [
         must.one_of("hc_count", hc_count, contract.HC_COUNTS),
         must.is_bool("use_tuned", use_tuned),
-        *_hints(block_m=block_m, block_n=block_n, m_waves=m_waves, n_waves=n_waves),
+        *entry.hints(block_m=block_m, block_n=block_n, m_waves=m_waves, n_waves=n_waves),
     ]
-    _check(tensors, stream, numbers)
+    entry.check(tensors, stream, numbers)
     arguments: tuple[Any, ...] = (lora, r2, rrms, norm_weight, w_up, hc_count, block_m, use_tuned)
     with dispatch.on_stream(stream):
         if block_input is None:
-            return torch.ops.hcgr.k2(*arguments)
+            x: torch.Tensor = torch.ops.hcgr.k2(*arguments)
+            entry.refuse_backward(x)
+            return x
         torch.ops.hcgr.k2_into(*arguments, block_input=block_input)
         return block_input

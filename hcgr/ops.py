@@ -7,7 +7,7 @@ current stream. Implementations: here COMBINE, :mod:`hcgr.two_stage` and :mod:`h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -40,11 +40,30 @@ _SCHEMAS = {
 }
 
 
+def _overload(name: str) -> Any:
+    return getattr(torch.ops.hcgr, name).default
+
+
+def _counting_versions(name: str, buffers: Sequence[str]) -> Callable[..., Any]:
+    """Autograd's view of an operator that writes into `buffers`: their versions rise, so that a backward pass that
+    has saved one of them finds out. A bare operator does not do that."""
+
+    def write(keys: Any, *arguments: Any, **named: Any) -> Any:
+        for buffer in buffers:
+            torch.autograd.graph.increment_version(named[buffer])
+        return _overload(name).redispatch(keys & torch._C._after_ADInplaceOrView_keyset, *arguments, **named)
+
+    return write
+
+
 def _register(name: str, implementation: Callable[..., Any], fake: Callable[..., Any]) -> None:
     _LIBRARY.define(name + _SCHEMAS[name], tags=_TAGS)
     for key in ("CPU", "CUDA"):
         _LIBRARY.impl(name, implementation, key)
     torch.library.register_fake(f"hcgr::{name}", fake, lib=_LIBRARY)
+    buffers = [argument.name for argument in _overload(name)._schema.arguments if argument.is_write]
+    if buffers:
+        _LIBRARY.impl(name, _counting_versions(name, buffers), "ADInplaceOrView", with_keyset=True)
 
 
 def _launch_combine(

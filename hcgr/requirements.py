@@ -6,7 +6,6 @@ too. :mod:`hcgr.contract` composes them into the contract of an entry point.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import torch
 
 #: Alignment of the kernels' vector accesses, in bytes.
 VECTOR_BYTES = 16
+FLOAT32 = torch.finfo(torch.float32)
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,16 @@ def positive_integer(name: str, value: Any) -> Problem | None:
     return Problem(name, "a positive integer", shown(value))
 
 
-def finite_positive(name: str, value: Any) -> Problem | None:
-    """`value` is a finite number above zero."""
+def normal_float32(name: str, value: Any) -> Problem | None:
+    """`value` is a number above zero that float32 holds as a normal, finite one.
+
+    Kernels get it as float32, where a smaller one is 0, or a denormal that ``v_rsq_f32`` takes for 0 (CDNA3 ISA).
+    """
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and 0 < value < math.inf:
+    if number and FLOAT32.tiny <= value <= FLOAT32.max:
         return None
-    return Problem(name, "a finite number above 0", shown(value))
+    accepted = f"a finite number above 0 in the normal range of float32, {FLOAT32.tiny:.8g} to {FLOAT32.max:.8g}"
+    return Problem(name, accepted, shown(value))
 
 
 def dtype_in(name: str, tensor: torch.Tensor, dtypes: Sequence[torch.dtype]) -> Problem | None:
@@ -158,6 +162,13 @@ def vector_aligned(name: str, tensor: torch.Tensor) -> Problem | None:
     past = tensor.data_ptr() % VECTOR_BYTES
     given = f"an address {past} bytes past such a one (storage offset {tensor.storage_offset()} elements)"
     return Problem(name, f"aligned to {VECTOR_BYTES} bytes", given)
+
+
+def untracked(name: str, tensor: torch.Tensor) -> Problem | None:
+    """A buffer may be written: autograd does not record what happens to it."""
+    if not (tensor.requires_grad and torch.is_grad_enabled()):
+        return None
+    return Problem(name, "a buffer without requires_grad, or in a call under torch.no_grad()", "requires_grad=True")
 
 
 def byte_range(tensor: torch.Tensor) -> tuple[int, int]:

@@ -50,6 +50,7 @@ def _merge_problems(w_down: Any, w_inject: Any, hc_count: Any, n_pad: Any) -> It
     yield from broken
 
 
+@torch.no_grad()
 def merge_gr_two_stage_weight(
     w_down: torch.Tensor,
     w_inject: torch.Tensor | None,
@@ -65,7 +66,7 @@ def merge_gr_two_stage_weight(
         n_pad: Rows of the result; ``None`` rounds up to a multiple of :data:`DEFAULT_ROW_UNIT`.
 
     Returns:
-        [n_pad, K] bf16, contiguous, on the device of `w_down`; a new tensor.
+        [n_pad, K] bf16, contiguous, on the device of `w_down`; a new tensor, without gradient.
 
     Raises:
         TypeError: if an argument is no tensor.
@@ -107,6 +108,7 @@ def _fold_problems(w_down_merged: Any, norm_weight: Any, hc_count: Any) -> Itera
     yield from broken
 
 
+@torch.no_grad()
 def fold_norm_weight(w_down_merged: torch.Tensor, norm_weight: torch.Tensor, hc_count: int) -> torch.Tensor:
     """``W' = bf16((1 + Wnorm) * W)``, every row, inject rows too: what ``fold_w=True`` expects.
 
@@ -118,7 +120,7 @@ def fold_norm_weight(w_down_merged: torch.Tensor, norm_weight: torch.Tensor, hc_
         hc_count: HC, one of 2, 4, 8.
 
     Returns:
-        [n_pad, K] bf16, contiguous; a new tensor.
+        [n_pad, K] bf16, contiguous; a new tensor, without gradient.
 
     Raises:
         TypeError: if an argument is no tensor.

@@ -58,7 +58,7 @@ def combine_problems(
     def arguments() -> Iterator[Problem]:
         yield from arch_problems(arch)
         yield from present(must.is_tensor(name, value) for name, value in tensors.items())
-        yield from present([must.one_of("hc_count", hc_count, HC_COUNTS), must.finite_positive("eps", eps)])
+        yield from present([must.one_of("hc_count", hc_count, HC_COUNTS), must.normal_float32("eps", eps)])
 
     def shapes() -> Iterator[Problem]:
         m, hs = residual.shape[0], residual.shape[1] // hc_count

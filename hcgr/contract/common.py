@@ -127,12 +127,13 @@ def output_problems(
     others: dict[str, torch.Tensor],
     addresses: bool,
 ) -> Iterator[Problem]:
-    """A caller's output buffer: shape, dtype and layout, and disjoint from inputs and from other outputs."""
+    """A caller's output buffer: shape, dtype, layout and autograd, and disjoint from inputs and other outputs."""
     broken = present(
         [
             must.dtype_in(name, out, [dtype]),
             must.shape_in(name, out, tuple(shape), meaning=meaning),
             must.contiguous(name, out),
+            must.untracked(name, out),
         ]
     )
     yield from broken

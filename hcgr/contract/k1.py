@@ -94,7 +94,7 @@ def k1_problems(
         yield from present(
             [
                 must.one_of("hc_count", hc_count, HC_COUNTS),
-                must.finite_positive("eps", eps),
+                must.normal_float32("eps", eps),
                 must.positive_integer("lowrank", lowrank),
                 None if gemm_pad is None else must.positive_integer("gemm_pad", gemm_pad),
             ]

@@ -1,7 +1,8 @@
 """Which plan a call runs: what the caller asks for, else the tuned table, else the heuristics.
 
 K1's paths: *skinny* for up to 8 rows of a folded weight; *fused* (folded) and *split-K* (unfolded), one pass
-over K or several; *decoupled*, which is ``split_k=1`` or a given `stages`, and what the table may choose.
+over K or several; *decoupled*, which is ``split_k=1`` or a given `stages`, what the table may choose, and what a
+weight of too many columns for one workgroup takes.
 
 A tuned plan is discarded for the heuristic where it does not apply: another hidden size or CU count, a shape or
 depth that cannot be built, no tile height that divides the rows. All functions are pure and cached.
@@ -31,6 +32,7 @@ from hcgr.plan.request import (
     live_columns,
     merged_rows,
     request_problems,
+    tile_height,
 )
 from hcgr.plan.skinny import SkinnyPlan, plan_skinny
 from hcgr.requirements import Problem
@@ -55,6 +57,7 @@ __all__ = [
     "live_columns",
     "merged_rows",
     "request_problems",
+    "tile_height",
     "two_stage_problems",
 ]
 
@@ -183,17 +186,29 @@ def _decoupled(shape: _Shape, stages: int | None, height: int | None) -> K1Decou
 
 
 def _heuristic(shape: _Shape) -> K1Plan:
-    """The fused plan of :func:`~hcgr.plan.k1_limits.plan_k1_fused`; its tile for an unfolded weight."""
+    """The fused plan of :func:`~hcgr.plan.k1_limits.plan_k1_fused`; its tile for an unfolded weight.
+
+    A weight with more columns than one workgroup can hold takes the decoupled path, which shares them out.
+    """
     try:
         fused = k1_limits.plan_k1_fused(
             shape.rows, shape.hc, shape.hs, shape.n_pad, shape.live, shape.arch, shape.cus, shape.combine
         )
     except ValueError:
-        return _best(shape, [shape.split(1, *tile) for tile in FUSED_TILES])
+        return _one_pass_or_decoupled(shape)
     plan = shape.split(fused.splits, fused.row_tiles, fused.waves)
     if shape.runs(plan):
         return plan
     return _best(shape, [shape.split(fused.splits, *tile) for tile in FUSED_TILES])
+
+
+def _one_pass_or_decoupled(shape: _Shape) -> K1Plan:
+    try:
+        return _best(shape, [shape.split(1, *tile) for tile in FUSED_TILES])
+    except NoPlanError as error:
+        if error.problem.argument != "plan":
+            raise
+    return _decoupled(shape, None, None)
 
 
 def _tuned_k1(shape: _Shape) -> K1Plan | None:

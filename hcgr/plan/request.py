@@ -61,8 +61,21 @@ def _is_count(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def request_problems(request: Request) -> Iterator[Problem]:
-    """What is wrong with a request, whatever the shape and the architecture."""
+def tile_height(
+    split_k: Any, stages: Any, block_m: Any, dn_block_m: Any, sk_block_m: Any
+) -> tuple[Literal["block_m", "dn_block_m", "sk_block_m"], Any]:
+    """Which of a direct K1's tile heights holds for the path that it asks for, by name, and its value."""
+    if split_k == 1 or (split_k == "auto" and stages is not None):
+        return ("block_m", block_m) if dn_block_m is None else ("dn_block_m", dn_block_m)
+    return ("block_m", block_m) if sk_block_m is None else ("sk_block_m", sk_block_m)
+
+
+def request_problems(request: Request, height_name: str = "block_m") -> Iterator[Problem]:
+    """What is wrong with a request, whatever the shape and the architecture.
+
+    Args:
+        height_name: The argument that its tile height was given by.
+    """
     if request.split_k != "auto" and not _is_count(request.split_k, 1):
         yield Problem("split_k", '"auto" or a positive integer', repr(request.split_k))
     if request.stages is not None and not _is_count(request.stages, 2):
@@ -71,7 +84,7 @@ def request_problems(request: Request) -> Iterator[Problem]:
         accepted = "None or 2 with split_k above 1, whose kernels are two stages deep; deeper with split_k=1"
         yield Problem("stages", accepted, f"{request.stages} with split_k={request.split_k!r}")
     if request.tile_rows is not None and request.tile_rows not in K1_HEIGHTS:
-        yield Problem("block_m", f"None or one of {', '.join(map(str, K1_HEIGHTS))}", repr(request.tile_rows))
+        yield Problem(height_name, f"None or one of {', '.join(map(str, K1_HEIGHTS))}", repr(request.tile_rows))
 
 
 def is_skinny(tokens: int, folded: bool, request: Request = AUTO) -> bool:

@@ -309,3 +309,37 @@ def test_the_committed_table_is_in_use(arch: str) -> None:
                 second = k2(tokens, arch, lora_stride=entry["n_pad"])
                 names = ("block_rows", "column_waves", "stream_waves", "passes")
                 assert all(getattr(second, name) == entry[name] for name in names)
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("tokens", [9, 100, 65536])
+def test_a_weight_too_wide_for_one_workgroup_is_shared_out(tokens: int, folded: bool) -> None:
+    """r = 512 with inject rows is 33 column tiles, and two stages of that are more than gfx942's LDS."""
+    plan = choose.k1(tokens, HC, HS, 528, 516, "gfx942", 304, folded)
+    assert isinstance(plan, K1DecoupledPlan)
+    assert plan.column_groups * plan.column_tiles == 33
+    assert plan.column_groups > 1
+    assert not any(k1_limits.decoupled_problems(plan, arch_table.get("gfx942")))
+    assert not isinstance(choose.k1(tokens, HC, HS, 528, 516, "gfx950", 256, folded), K1DecoupledPlan)
+
+
+def test_too_many_rows_of_a_weight_too_wide_for_one_workgroup() -> None:
+    with pytest.raises(choose.NoPlanError, match=r"residual must be of at most .* rows in one launch"):
+        choose.k1(1 << 40, HC, HS, 528, 516, "gfx942", 304, True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"split_k": 1}, "dn_block_m"),
+        ({"stages": 2}, "dn_block_m"),
+        ({"split_k": 4}, "sk_block_m"),
+        ({"split_k": 4, "stages": 2}, "sk_block_m"),
+        ({}, "sk_block_m"),
+    ],
+)
+def test_the_tile_height_is_that_of_the_path(asked: dict[str, int], name: str) -> None:
+    request: dict[str, Any] = {"split_k": "auto", "stages": None, **asked}
+    heights = {"block_m": 128, "dn_block_m": 64, "sk_block_m": 32}
+    assert choose.tile_height(**request, **heights) == (name, heights[name])
+    assert choose.tile_height(**request, **heights | {name: None}) == ("block_m", 128)

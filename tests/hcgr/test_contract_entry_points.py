@@ -128,6 +128,8 @@ NUMBERS = [
 ]
 NORMS = [
     Row("eps 0", replace(eps=0.0), ("eps", "above 0", "got 0.0")),
+    Row("eps denormal", replace(eps=1e-40), ("eps", "normal range of float32", "1e-40")),
+    Row("eps beyond float32", replace(eps=1e39), ("eps", "normal range of float32", "1e+39")),
     Row("eps nan", replace(eps=math.nan), ("eps", "finite", "nan")),
     Row("eps inf", replace(eps=math.inf), ("eps", "finite", "inf")),
     Row("fold_w none", replace(fold_w=None), ("fold_w", "True or False", "None")),
@@ -178,6 +180,10 @@ K1_ROWS = [
     Row("stages float", replace(stages=2.5), ("stages", "at least 2", "2.5")),
     Row("stages with split-K", replace(stages=3, split_k=4), ("stages", "2 with split_k above 1", "3")),
     Row("block_m", replace(block_m=48), ("block_m", "16", "128", "48")),
+    Row("sk_block_m", replace(sk_block_m=48, split_k=4), ("sk_block_m", "16", "128", "48")),
+    Row("dn_block_m", replace(dn_block_m=48, split_k=1), ("dn_block_m", "16", "128", "48")),
+    Row("dn_block_m and stages", replace(dn_block_m=48, stages=2, split_k="auto"), ("dn_block_m", "16", "128", "48")),
+    Row("sk_block_m that is not read", replace(sk_block_m=-1, split_k=1), ("sk_block_m", "positive integer", "-1")),
     Row("hint 0", replace(block_k=0), ("block_k", "positive integer", "0")),
     Row("use_tuned", replace(use_tuned=1), ("use_tuned", "True or False")),
     Row("gemm_pad below M", replace(gemm_pad=2), ("gemm_pad", "at least M=", "2")),
@@ -367,9 +373,11 @@ def test_n_pad_8_is_for_the_skinny_path(no_launch: NoLaunch) -> None:
 
 
 @pytest.mark.parametrize(("arch", "n_pad"), [("gfx942", 2048), ("gfx950", 4096)])
-def test_n_pad_that_no_tile_fits(arch: str, n_pad: int, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_pad_that_no_split_k_tile_fits(
+    arch: str, n_pad: int, no_launch: NoLaunch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hcgr.arch.configured", lambda: arch)
-    call = calls.k1(buffers=False) | {"w_dn_merged": calls.ones(n_pad, K), "lowrank": n_pad - 4}
+    call = calls.k1(buffers=False) | {"w_dn_merged": calls.ones(n_pad, K), "lowrank": n_pad - 4, "split_k": 4}
     with pytest.raises(ValueError, match=f"w_dn_merged must be of fewer rows.* on {arch}.*{n_pad} rows"):
         FUNCTIONS["k1"](**call)
     assert not no_launch.compiled

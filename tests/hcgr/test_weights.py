@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -45,6 +47,23 @@ def test_strided_rows_merge() -> None:
     merged = merge_gr_two_stage_weight(wide[:16, :32], wide[16:, 32:], 4, 32)
     assert torch.equal(merged[:16], wide[:16, :32])
     assert torch.equal(merged[16:20], wide[16:, 32:])
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_models_parameters_merge_and_fold(inference: bool) -> None:
+    """Parameters require a gradient; what is made of them does not, so it can be copied and kept in a state dict."""
+    down, inject, norm = (torch.nn.Parameter(normal(*shape)) for shape in ((16, 128), (2, 128), (64,)))
+    with torch.inference_mode(inference):
+        merged = merge_gr_two_stage_weight(down, inject, 2, 32)
+        folded = fold_norm_weight(merged, norm, 2)
+        again = fold_norm_weight(torch.nn.Parameter(merged, requires_grad=not inference), norm, 2)
+    plain = fold_norm_weight(merge_gr_two_stage_weight(down.data, inject.data, 2, 32), norm.data, 2)
+    for weight in (merged, folded, again):
+        assert not weight.requires_grad
+        assert torch.equal(copy.deepcopy(weight), weight)
+        assert torch.equal(pickle.loads(pickle.dumps(weight)), weight)
+    assert torch.equal(folded, plain)
+    assert torch.equal(again, plain)
 
 
 @pytest.mark.parametrize("full_width", [False, True])

@@ -18,7 +18,7 @@ def _requirement(node: ast.AST, context: Context, text: Callable[[ast.AST], str]
 _MUST = tuple(
     f"must.{name}"
     for name in (
-        "is_tensor", "one_of", "is_bool", "positive_integer", "finite_positive", "dtype_in", "shape_in", "rank_is",
+        "is_tensor", "one_of", "is_bool", "positive_integer", "normal_float32", "dtype_in", "shape_in", "rank_is",
         "same_device", "inner_contiguous", "contiguous", "vector_row_stride", "vector_aligned", "disjoint", "on_device",
     )
 )  # fmt: skip
