@@ -12,6 +12,8 @@ import pytest
 
 #: Parameters that name a subprocess of their own; whole ones, for a name like ``gemm_split_k`` is no group.
 GROUPS = ("gfx942", "gfx950", "fused", "split_k", "decoupled")
+#: Where tests share no subprocess: a test function is a group of its own.
+FINE = "tests/conformance"
 #: Where the long groups are, the longest first. One that began last would leave the other processes without work.
 LONG = (
     "tests/triton_programs",
@@ -39,7 +41,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             file, _, rest = nodeid.partition("::")
             parameters = rest.partition("[")[2].rstrip("]").split("-")
-            return ":".join([file, *(group for group in GROUPS if group in parameters)])
+            finer = [rest.partition("[")[0]] if file.startswith(FINE) else []
+            return ":".join([file, *finer, *(group for group in GROUPS if group in parameters)])
 
         def _assign_work_unit(self, node: Any) -> None:
             waiting = [(place, scope) for scope in self.workqueue if (place := _rank(scope)) < len(LONG)]

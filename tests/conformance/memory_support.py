@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,7 @@ class Arena:
         }
 
 
+@functools.cache
 def pattern(size: int) -> bytes:
     return bytes((i * 167 + (i >> 8) * 13 + 5) & 0xFF for i in range(size))
 

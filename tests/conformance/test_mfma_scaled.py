@@ -6,7 +6,6 @@ Register maps are written out here from their sources, independently of the emul
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -16,9 +15,6 @@ import torch
 
 from validation.emulator.errors import AsmError, EmulatorError, UnsupportedError
 from validation.emulator.isa import TABLE
-from validation.emulator.machine.bind import bind
-from validation.emulator.machine.waves import BindContext, FloatMode, Identity, Waves
-from validation.emulator.program import parse_program
 
 from .harness import ARCHS, run
 
@@ -144,6 +140,32 @@ def test_block_scales(size: int, depth: int, names: tuple[str, str]) -> None:
         assert (read_d(state.v[16 : 16 + count], size) == expected).all(), (byte_a, byte_b)
 
 
+def test_scales_from_scalar_registers_and_constants() -> None:
+    """One scale for all rows and blocks (LLVM's assembler takes SGPRs and inline constants, no literals)."""
+    v: dict[int, Any] = dict(enumerate(place_f8f6f4("fp8", np.full((16, 128), 0x38))))
+    text = (
+        "v_mfma_scale_f32_16x16x128_f8f6f4 {d}, v[0:7], v[0:7], 0, {a}, {b} op_sel:[{low},0,0] op_sel_hi:[{high},0,0]"
+    )
+    cases = {
+        ("s4", "v41", 0, 0): 2.0**3,
+        ("s4", "v41", 1, 0): 2.0**-2,
+        ("s4", "s4", 0, 0): 2.0**6,
+        ("s5", "v41", 1, 1): 2.0**1,
+        ("64", "v41", 0, 0): 2.0 ** (64 - 127),
+        ("-1", "v41", 0, 0): np.nan,
+        ("0.5", "v41", 1, 1): 2.0 ** (63 - 127),
+    }
+    for (a, b, low, high), scale in cases.items():
+        line = text.format(d="v[16:19]", a=a, b=b, low=low, high=high)
+        state = run(line, arch="gfx950", v=v | {41: 127}, s={4: 0x7D82, 5: 0x80000000})
+        np.testing.assert_array_equal(read_d(state.v[16:20], 16), np.full((16, 16), np.float32(128 * scale)))
+    # an SGPR that changes between two products of the same fragments
+    again = [text.format(d=d, a="s4", b="v41", low=0, high=0) for d in ("v[16:19]", "v[20:23]")]
+    state = run([again[0], "s_mov_b32 s4, 0x80", again[1]], arch="gfx950", v=v | {41: 127}, s={4: 0x82})
+    assert (state.v[16:20].view(np.float32) == 128 * 8).all()
+    assert (state.v[20:24].view(np.float32) == 128 * 2).all()
+
+
 def test_scale_of_nan_reaches_its_row_only() -> None:
     ones = np.full((16, 128), 0x38)
     v: dict[int, Any] = dict(enumerate(place_f8f6f4("fp8", ones)))
@@ -173,7 +195,9 @@ def test_scales_far_apart_are_summed_in_order() -> None:
         ("v_mfma_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0 cbsz:4", AsmError),
         ("v_mfma_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0 blgp:2", AsmError),
         ("v_mfma_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0 abid:1", UnsupportedError),
-        ("v_mfma_scale_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0, s4, v41", AsmError),
+        ("v_mfma_scale_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0, 65, v41", AsmError),
+        ("v_mfma_scale_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0, a4, v41", AsmError),
+        ("v_mfma_scale_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0, s[4:5], v41", AsmError),
         ("v_mfma_scale_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0, v40, v41 op_sel:[0,0,1]", UnsupportedError),
         ("v_mfma_scale_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:15], 0", AsmError),
         ("v_mfma_ld_scale_b32 v40, v41", UnsupportedError),
@@ -283,104 +307,6 @@ def test_elements_of_b_that_no_index_names_do_not_count(arch: str) -> None:
     v: dict[int, Any] = dict(enumerate(ra)) | {8 + r: row for r, row in enumerate(rb)} | {40: 0x44}
     state = run("v_smfmac_f32_16x16x32_f16 v[16:19], v[0:1], v[8:11], v40", arch=arch, v=v)
     assert (read_d(state.v[16:20], 16) == 16.0).all()
-
-
-# -- many waves, partial selections, order of adding -------------------------------------------------------------------
-_PROGRAM = """
-	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
-	.text
-snippet:
-	{line}
-	s_endpgm
-	.amdgpu_metadata
-amdhsa.kernels:
-  - .name: snippet
-	.end_amdgpu_metadata
-"""
-
-
-def step_of(line: str) -> Callable[[Waves], None]:
-    program = parse_program(_PROGRAM.format(line=line))
-    context = BindContext(program.arch, FloatMode(), 64, program.labels, lambda *_: 0, 0)
-    run_step = bind(program.instructions[0], context).run
-
-    def step(w: Waves) -> None:
-        with np.errstate(all="ignore"):  # as the launcher does
-            run_step(w)
-
-    return step
-
-
-def many_waves(count: int) -> Waves:
-    zeros = np.zeros(count, np.int64)
-    return Waves(Identity(np.zeros((count, 3), np.int64), zeros, zeros, zeros), 64, 0, FloatMode(), None)  # type: ignore[arg-type]
-
-
-def brain(x: np.ndarray) -> np.ndarray:
-    """float32 values cut to bf16."""
-    return (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
-
-
-def in_ascending_order(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """round32(c + sum over k) as Python adds floats (binary64), for [16, 16] matrices by rows and by columns."""
-    out = np.zeros((16, 16), np.float32)
-    for i in range(16):
-        for j in range(16):
-            total = 0.0
-            for k in range(16):
-                total += float(a[i, k]) * float(b[j, k])
-            out[i, j] = np.float32(float(c[i, j]) + total)
-    return out
-
-
-def test_waves_are_independent_and_wide_exponents_add_in_order() -> None:
-    """150 waves (more than one part): unit-sized values, exponents far apart, NaN; some waves do not step."""
-    rng = np.random.default_rng(1)
-    count = 150
-    w = many_waves(count)
-    a, b = (brain(rng.normal(size=(count, 16, 16))) for _ in range(2))
-    a[40:80] = brain(a[40:80] * 2.0 ** rng.integers(-40, 41, (40, 16, 16)))
-    a[60, 3, 2] = np.nan
-    b[75, 1, :] = 0
-    c = rng.normal(size=(count, 16, 16)).astype(np.float32)
-    for i in range(16):
-        for k in range(16):
-            for base, matrix in ((0, a), (2, b)):
-                code = matrix[:, i, k].view(np.uint32) >> np.uint32(16)
-                w.V[base + k % 4 // 2, :, 16 * (k // 4) + i] |= code << np.uint32(16 * (k % 2))
-        for j in range(16):
-            r, lane = d_place(i, j, 16)
-            w.V[16 + r, :, lane] = c[:, i, j].view(np.uint32)
-    step = step_of("v_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[2:3], v[16:19]")
-    before = w.V.copy()
-    step(w)
-    for wave in (0, 1, 41, 60, 75, 79, 127, 128, 149):
-        got, expected = read_d(w.V[16:20, wave], 16), in_ascending_order(a[wave], b[wave], c[wave])
-        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-        assert same.all(), wave
-    all_stepped = w.V.copy()
-    w.V[:] = before
-    chosen = np.array([1, 60, 128, 149])
-    w.select(chosen)
-    step(w)
-    others = np.setdiff1d(np.arange(count), chosen)
-    assert (w.V[:, chosen] == all_stepped[:, chosen]).all()
-    assert (w.V[:, others] == before[:, others]).all()
-
-
-def test_changed_registers_are_unpacked_again() -> None:
-    w = many_waves(2)
-    step = step_of("v_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[2:3], 0")
-    w.V[0:4] = 0x3F803F80
-    step(w)
-    assert (w.V[16:20].view(np.float32) == 16.0).all()
-    w.V[0:2, 1] = 0x40004000
-    step(w)
-    assert (w.V[16:20, 0].view(np.float32) == 16.0).all()
-    assert (w.V[16:20, 1].view(np.float32) == 32.0).all()
-    w.V[2:4] = w.V[0:2]
-    step(w)
-    assert (w.V[16:20, 1].view(np.float32) == 64.0).all()
 
 
 def test_every_new_matrix_instruction_is_covered() -> None:

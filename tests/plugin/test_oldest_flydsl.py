@@ -12,11 +12,11 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tomllib
 
 from .test_plugin import ARCHS, MOVING, ROOT
 

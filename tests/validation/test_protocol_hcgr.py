@@ -52,7 +52,8 @@ def test_every_patch_fits_the_sources(scenario: Scenario, tooth: Tooth) -> None:
 
 
 def test_every_protocol_scenario_has_teeth() -> None:
-    assert {s.name for s in SCENARIOS if not s.teeth} == {"path_combine", "path_skinny", "path_fused", "path_k2"}
+    assert SCENARIOS
+    assert [s.name for s in SCENARIOS if not s.teeth] == []
 
 
 def test_every_field_of_the_counters_key_has_a_tooth() -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from validation import cli as validate
 from validation import devices
+from validation.command_line import UsageError
 from validation.report import cli as report
 from validation.report.shards import Shard
 
@@ -59,7 +60,7 @@ def test_commands_and_their_options_exist(path: Path) -> None:
 def test_a_wrong_option_would_be_noticed() -> None:
     document = {"runs": {"steps": [{"run": 'hcgr-report show "$FOLDER/x.json" --form html\n'}]}}
     (words,) = command_lines(document)
-    with pytest.raises(report.UsageError, match="unrecognized arguments: --form"):
+    with pytest.raises(UsageError, match="unrecognized arguments: --form"):
         report.parser().parse_args(words[1:])
 
 

@@ -82,26 +82,6 @@ def test_source_state_outside_of_a_checkout(tmp_path: Path) -> None:
     assert source_state(package)["reason"] == "not a checkout of this project"
 
 
-def test_hip_is_claimed_only_for_its_own_arch(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch", reason="the claim asks torch for GPUs")
-
-    class Properties:
-        name = "AMD Instinct MI300X"
-        gcnArchName = "gfx942:sramecc+:xnack-"  # noqa: N815 - torch's name
-
-    monkeypatch.setattr(hip, "DRIVER_NODES", ("/no/such/node",))
-    assert hip.claim("gfx942").reason == "no AMD GPU driver: none of /no/such/node exists"
-    monkeypatch.setattr(hip, "DRIVER_NODES", ("/dev/null",))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert hip.claim("gfx942").reason == "torch sees no GPU"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: Properties)
-    assert hip.claim("gfx942").available
-    other = hip.claim("gfx950")
-    assert (other.available, other.reason) == (False, "no GPU of arch gfx950 (found: gfx942)")
-
-
 def test_hip_receipts_come_from_the_trace() -> None:
     trace: dict[str, Any] = {
         "traceEvents": [

@@ -1,4 +1,4 @@
-"""Loads and stores of random address patterns: the text of a kernel, and what it does, lane by lane and byte by byte."""
+"""Loads and stores of random address patterns: a kernel's text, and what it does, lane by lane and byte by byte."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def rounds(rng: np.random.Generator, count: int, window: int) -> Iterator[Round]
             offsets = offsets % (SPAN if edge == 0 else size)
             if edge:
                 offsets = np.minimum(offsets, size - 64) & -min(nbytes, 4)
-        immediate = int(rng.choice([0, 0, 4, 16])) if door in ("lds", "buffer") else int(rng.choice([0, -16, 4, 1, 4000]))
+        immediate = (
+            int(rng.choice([0, 0, 4, 16])) if door in ("lds", "buffer") else int(rng.choice([0, -16, 4, 1, 4000]))
+        )
         store, records = bool(rng.integers(2)), int(rng.choice([1 << 20, window // 2 + 300, window // 2]))
         if store and (np.diff(np.sort(offsets, axis=None)) < nbytes).any():
             records = 1 << 20  # lanes that overlap and are cut in the middle: nothing says which dwords come first

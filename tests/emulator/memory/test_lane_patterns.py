@@ -58,7 +58,7 @@ def straddling(space: AddressSpace) -> tuple[torch.Tensor, int]:
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("place", ["straddling", "small"])
 def test_lanes(place: str, seed: int, arch: str) -> None:
     rng = np.random.default_rng([seed, place == "small", arch == "gfx942"])

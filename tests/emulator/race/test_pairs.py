@@ -7,12 +7,13 @@ import pytest
 from .count_pairs import COUNT_PAIRS
 from .flag_pairs import FLAG_PAIRS
 from .flat_pairs import FLAT_PAIRS
+from .idiom_pairs import IDIOM_PAIRS
 from .pair import Pair
 from .pairs import PAIRS as OTHER_PAIRS
 from .probe import SCHEDULES, run
 
 ARCHS = ("gfx942", "gfx950")
-PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS + COUNT_PAIRS
+PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS + COUNT_PAIRS + IDIOM_PAIRS
 
 
 def _id(pair: Pair) -> str:

@@ -363,6 +363,51 @@ PAIRS = (
         s_waitcnt vmcnt(0)
         v_mov_b32_e32 v2, 5
         {STORE}""", _constant(5), value=False, finding="v1 is read while"),
+    _pair("v_readlane of a lane that a load writes", f"""
+        v_mov_b32_e32 v1, 6
+        s_mov_b64 exec, 0xff
+        global_load_dword v1, v0, s[4:5]
+        s_mov_b64 exec, -1
+        - v_readlane_b32 s20, v1, 7
+        + v_readlane_b32 s20, v1, 8
+        s_waitcnt vmcnt(0)
+        v_mov_b32_e32 v2, s20
+        - v_mov_b32_e32 v2, 0
+        {STORE}""", _constant(6), finding="v1 is read while"),
+    _pair("v_readlane of a lane that a register names", f"""
+        v_mov_b32_e32 v1, 6
+        s_mov_b32 s21, 0x47
+        s_mov_b64 exec, 0xff
+        global_load_dword v1, v0, s[4:5]
+        s_mov_b64 exec, -1
+        + s_mov_b32 s21, 0x49
+        v_readlane_b32 s20, v1, s21
+        s_waitcnt vmcnt(0)
+        v_mov_b32_e32 v2, s20
+        - v_mov_b32_e32 v2, 0
+        {STORE}""", _constant(6), finding="v1 is read while"),
+    _pair("v_readfirstlane where a load writes the lowest lane", f"""
+        v_mov_b32_e32 v1, 6
+        s_mov_b64 exec, 0xff
+        global_load_dword v1, v0, s[4:5]
+        - s_mov_b64 exec, 0xf80
+        + s_mov_b64 exec, 0xf00
+        v_readfirstlane_b32 s20, v1
+        s_mov_b64 exec, -1
+        s_waitcnt vmcnt(0)
+        v_mov_b32_e32 v2, s20
+        - v_mov_b32_e32 v2, 0
+        {STORE}""", _constant(6), finding="v1 is read while"),
+    _pair("v_writelane into a lane that a load writes", f"""
+        v_mov_b32_e32 v2, 6
+        s_mov_b64 exec, 0xff
+        global_load_dword v2, v0, s[4:5]
+        s_mov_b64 exec, -1
+        - v_writelane_b32 v2, 5, 7
+        + v_writelane_b32 v2, 5, 8
+        s_waitcnt vmcnt(0)
+        {STORE}""", lambda lane: torch.where(lane < 8, 1000 + lane, torch.where(lane == 8, 5, 6)),
+        finding="v2 is overwritten while"),
     _pair("only one of two waves waits", f"""
         v_readfirstlane_b32 s20, v0
         global_load_dword v1, v0, s[4:5]

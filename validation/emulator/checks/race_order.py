@@ -9,12 +9,13 @@ resolution"):
 * Global memory, other workgroups: the earlier one was waited for with vmcnt, by its own wave, before the wave (or after
   a barrier another wave of the workgroup) did an atomic, or a store with scope bits, whose value the later wave has
   read and waited for. A barrier alone is not enough for what another wave of the workgroup has stored, though LLVM's
-  barriers have no vmcnt: that wave sees the store, but cannot release it at a wider scope without more (llvm-project PR
-  160501 has just that failure on GFX10). A waited buffer_wbl2 sc1 is more: it goes through the L1 behind the stores that
-  were issued before the barrier, so that it releases them for their waves (PR 161638: where there is a write-back, a
-  release can wait for other waves' stores with it; *inferred* for this one. It does not wait for their loads). A write
-  must also have been available: written with sc1, by an atomic, or before a waited buffer_wbl2 sc1. And a plain load of
-  it must come after a buffer_inv sc1, of its own wave or, with a barrier between, of its workgroup (one CU, one L1).
+  barriers have no vmcnt: that wave sees the store, but cannot release it at a wider scope without more (llvm-project
+  PR 160501 has just that failure on GFX10). A waited buffer_wbl2 sc1 is more: it goes through the L1 behind the stores
+  that were issued before the barrier, so that it releases them for their waves (PR 161638: where there is a write-back
+  instruction, a release can cover other waves' stores; *inferred* for this one. It does not wait for their loads). A
+  write must also have been available: written with sc1, by an atomic, or before a waited buffer_wbl2 sc1. And a plain
+  load of it must come after a buffer_inv sc1, of its own wave or, with a barrier between, of its workgroup (one CU, one
+  L1).
 
 Waiting for N of vmcnt retires all but the N youngest; of lgkmcnt the same for LDS operations, and scalar loads at 0.
 FLAT counts in both and keeps no order in either (CDNA3 ISA, "S_WAITCNT"; ``machine/in_flight.py``): what it did to

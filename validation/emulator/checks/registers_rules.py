@@ -203,7 +203,7 @@ def multiplied(state: RegisterState, watch: Watch, run: Run) -> Any:
     for operand in rest:
         for key in operand_keys(operand, w.agpr_base):
             if key in state.dirty:
-                spoiled_waves |= (state.bits(key) != 0).any(axis=1)
+                spoiled_waves |= (state.bits(key).reshape(w.n, -1) != 0).any(axis=1)
     product = rows[:, :, :, None] | columns[:, :, None, :] | spoiled_waves[:, None, None, None]
     wide = entry.options["result"] == "f64"
     parts = [part for part in accumulator_to_registers(product, wide) for _ in range(2 if wide else 1)]

@@ -21,8 +21,9 @@ effect when the chunk yields: late is not never.
 The waves of a workgroup share an L1, which takes their vector memory operations in the order of issue. So one wave sees
 what another of its workgroup has stored before a barrier, though nobody has waited for it with vmcnt (AMDGPUUsage: the
 release of workgroup scope has no vmcnt; llvm-project PR 147257: the architecture guarantees that order), while other
-workgroups do not: an operation takes effect only after older ones of its workgroup on the same bytes. ``buffer_wbl2`` of
-agent scope goes the same way, and takes effect after all older stores of its workgroup (see ``checks/race_order``).
+workgroups do not: an operation takes effect only after older ones of its workgroup on the same bytes.
+``buffer_wbl2`` of agent scope goes the same way, and takes effect after all older stores of its workgroup (see
+``checks/race_order``).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ..numerics.dot import Fragment, doubtful, products, settle
 from ..numerics.scratch import scratch
 from ..program.operands import Operand
 from ..program.program import Instruction
-from .fetch import register_number
+from .fetch import register_number, vector_source
 from .matrix_formats import element_format
 from .matrix_layout import (
     element_places,
@@ -27,10 +27,12 @@ from .matrix_layout import (
     true_k,
 )
 from .types import TYPES, U32, constant_bits
-from .waves import BindContext, Waves
+from .waves import LANES, BindContext, Waves
 
 _DTYPE = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
 _CACHED_FRAGMENTS = 64
+#: Integers that instructions hold as constants.
+_INLINE = (-16, 64)
 #: Elements of a product that are handled at a time: 512 KiB of float64.
 _PART = 1 << 16
 #: Value of each E8M0 code.
@@ -45,18 +47,30 @@ def rows_of(w: Waves, first: int, count: int) -> Any:
 
 
 class BlockScale:
-    """E8M0 scales of one operand: a byte of a register; lane = size * (k / 32) + row."""
+    """E8M0 scales of one operand: a byte of a VGPR, where lane = size * (k / 32) + row, or the same one for all from an
+    SGPR or an inline constant (LLVM, V_MFMA_LD_SCALE_B32: no literals)."""
 
     def __init__(self, inst: Instruction, operand: Operand, byte: int, ctx: BindContext) -> None:
-        if operand.kind not in ("v", "a") or operand.count != 1:
-            raise AsmError(f"{inst.mnemonic} takes scales in a VGPR, got {operand}", inst.line_number, inst.text)
-        self.row = register_number(operand, ctx)
+        literal = operand.kind == "int" and not _INLINE[0] <= operand.value <= _INLINE[1]
+        if literal or operand.kind not in ("v", "s", "int", "float") or operand.count != 1:
+            message = f"{inst.mnemonic} takes scales in a VGPR, an SGPR or an inline constant, got {operand}"
+            raise AsmError(message, inst.line_number, inst.text)
+        self.fetch = vector_source(inst, operand, "u32", ctx)
+        self.row = register_number(operand, ctx) if operand.kind == "v" else None
+        self.constant = operand.kind not in ("v", "s")
         self.shift = U32(8 * byte)
-        self.key = (self.row, byte)
+        self.key = (operand, byte)
 
     def codes(self, w: Waves) -> Any:
         """uint8 [n, 64]."""
-        return ((w.vget(self.row) >> self.shift) & U32(0xFF)).astype(np.uint8)
+        codes = ((self.fetch(w) >> self.shift) & U32(0xFF)).astype(np.uint8)
+        return np.ascontiguousarray(np.broadcast_to(codes, (w.n, LANES)))
+
+    def stamp(self, w: Waves) -> int:
+        """Time of the last change; scalar registers have none, so that what is made of them serves once."""
+        if self.row is not None:
+            return w.stamp(self.row, 1)
+        return 0 if self.constant else w.clock + 1
 
 
 class _Unpacked:
@@ -124,7 +138,7 @@ class MatrixSource:
         known = cache.get(self.key)
         stamp = w.stamp(self.first, self.count)
         if self.scale is not None:
-            stamp = max(stamp, w.stamp(self.scale.row, 1))
+            stamp = max(stamp, self.scale.stamp(w))
         if known is not None and known.sel is w.sel and known.stamp >= stamp:
             return known.fragment
         words = self.words(w)

@@ -11,8 +11,8 @@ from bisect import bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
-#: Every allocation begins at a multiple of this, but for the low bits that its host address has: what is naturally
-#: aligned for the one is so for the other.
+#: Every allocation has blocks of this size for itself. It begins at the first, but for the low bits that its host
+#: address has: what is naturally aligned for the one is so for the other.
 ALIGNMENT = 256
 _LOW_BITS = 15
 _FIRST = 1 << 20
@@ -45,8 +45,8 @@ class DeviceMap:
         return device
 
     def host(self, device: int) -> int:
-        """Host address of a device address that :meth:`place` has given, or that lies in its allocation."""
-        at = bisect_right(self._devices, device) - 1
+        """Host address of a device address in an allocation, or in the first line of one."""
+        at = bisect_right(self._devices, device | (ALIGNMENT - 1)) - 1
         return device - self._devices[at] + self._hosts[at]
 
     def hosts(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -55,6 +55,6 @@ class DeviceMap:
         if self._arrays.shape[1] < count:
             self._arrays = np.array([self._devices[:count], self._hosts[:count]], np.int64)
         known, hosts = self._arrays
-        at = np.searchsorted(known, devices, side="right") - 1
+        at = np.searchsorted(known, devices | (ALIGNMENT - 1), side="right") - 1
         found: NDArray[np.int64] = devices - known[at] + hosts[at]
         return found

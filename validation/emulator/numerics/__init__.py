@@ -17,5 +17,4 @@ only, keep no state besides immutable tables, and never write to an operand.
 | `integer` | float to integer conversions and the integer ALU |
 | `ieee` | min/max family, clamp, omod, rounding to integers, frexp, ldexp, class |
 | `division` | div_scale, div_fmas, div_fixup, trig_preop |
-| `cube` | cube-map face and coordinates |
 """
