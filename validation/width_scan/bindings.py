@@ -9,11 +9,11 @@ from dataclasses import replace
 from validation.width_scan import symbols
 from validation.width_scan.frames import Frame
 from validation.width_scan.limits import INT32_MAX, LOOP, PROGRAM_ID, index_role
-from validation.width_scan.modules import walk
 from validation.width_scan.prepass import caps
 from validation.width_scan.scopes import assign, lookup
 from validation.width_scan.sites import new_site
 from validation.width_scan.values import CONSTANT, NARROW, OTHER, Kind, Value, join
+from validation.width_scan.walking import walk
 
 
 def bind(frame: Frame, target: ast.expr, value: Value, line: int) -> None:

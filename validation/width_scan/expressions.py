@@ -12,7 +12,7 @@ from validation.width_scan.bindings import bind
 from validation.width_scan.calls import call, program_id
 from validation.width_scan.frames import Env, Frame
 from validation.width_scan.limits import INT32_MAX, LOOP, THREAD
-from validation.width_scan.modules import dotted, walk
+from validation.width_scan.modules import dotted
 from validation.width_scan.operations import arithmetic
 from validation.width_scan.scopes import lookup
 from validation.width_scan.typenames import type_value
@@ -34,6 +34,7 @@ from validation.width_scan.values import (
     quantity,
     sequence,
 )
+from validation.width_scan.walking import walk
 
 _COMPILE_TIME_LOOPS = frozenset({"static_range", "range_constexpr"})
 

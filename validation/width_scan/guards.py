@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from validation.width_scan.modules import dotted, walk
+from validation.width_scan.modules import dotted
+from validation.width_scan.walking import walk
 
 #: A condition with such a name is true where 32 bits are enough, or where they are not.
 _NARROW_WHEN = re.compile(

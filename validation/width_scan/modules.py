@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from validation.width_scan.values import Function
+from validation.width_scan.walking import statements, walk
 
 _LANGUAGES = (
     ("gluon", re.compile(r"^triton\.experimental\.gluon")),
@@ -22,6 +23,12 @@ _UNSUPPORTED_IMPORT = (
 #: A file with none of these words has no device code that it knows, nor any that it can name.
 _DEVICE_WORDS = ("triton", "flydsl", "gluon", "cutlass", "tilelang", "pallas")
 _JIT = {"jit": "device", "kernel": "kernel"}
+#: Without one of these words a file has no device code, though it may launch some.
+_COMPILER_WORDS = re.compile(r"\b(?:jit|kernel)\b|cutlass|tilelang|pallas")
+#: A compiler that is called, other than by a name of the file's own.
+_COMPILER_CALL = re.compile(r"\b(?:jit|kernel)\s*\(")
+_LAUNCH = re.compile(r"\]\s*\(")
+_LAUNCHED = re.compile(r"(\w+)\s*$")
 
 
 def dotted(node: ast.AST) -> str:
@@ -38,24 +45,6 @@ def dotted(node: ast.AST) -> str:
             return ".".join(reversed(parts))
         else:
             return ""
-
-
-def walk(root: ast.AST) -> list[ast.AST]:
-    """All nodes under `root`, itself included, in no particular order: several times as fast as :func:`ast.walk`."""
-    nodes = [root]
-    for node in nodes:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if value.__class__ is list:
-                nodes += [item for item in value if isinstance(item, ast.AST)]
-            elif value.__class__ in _LEAVES:
-                continue
-            elif isinstance(value, ast.AST) and value._fields:
-                nodes.append(value)
-    return nodes
-
-
-_LEAVES = frozenset({str, int, float, bool, type(None), ast.Load, ast.Store, complex, bytes})
 
 
 @dataclass(slots=True)
@@ -145,37 +134,42 @@ class _Indexer:
     def __init__(self, module: Module) -> None:
         self.module = module
 
-    def run(self, everything: bool) -> None:
+    def run(self, source: str) -> None:
         top = Scope(self.module, None, None)
         self.module._top = top
-        if everything:
-            self._imports()
+        if may_hold_device_code(source):
+            self._imports(source)
         else:  # without a device language only what other files import from here matters
             for node in self.module.tree.body:
                 self._import(node)
         self._body(self.module.tree.body, top, "")
 
-    def _imports(self) -> None:
-        for node in walk(self.module.tree):
+    def _imports(self, source: str) -> None:
+        renamed = False
+        for node in statements(self.module.tree.body):
             self._import(node)
             if isinstance(node, ast.Assign):
-                self._alias(node)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-                self.module.launched.add(dotted(node.func.value).rpartition(".")[2])
-            elif isinstance(node, ast.Call):
-                self._compiled(node)
+                renamed |= self._alias(node)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                renamed |= any(alias.name in _JIT and alias.asname for alias in node.names)
+        if renamed or _COMPILER_CALL.search(source):
+            for node in walk(self.module.tree):
+                if isinstance(node, ast.Call):
+                    self._compiled(node)
 
-    def _alias(self, node: ast.Assign) -> None:
+    def _alias(self, node: ast.Assign) -> bool:
         """``my_jit = triton.jit`` and ``my_jit = triton.jit(do_not_specialize=...)``: another name for it."""
         target, value = node.targets[0], node.value
         if isinstance(value, ast.Call) and not value.args:
             value = value.func
         if not isinstance(target, ast.Name) or not isinstance(value, (ast.Name, ast.Attribute)):
-            return
-        if _compiler_kind(value, self.module):
-            first, *rest = dotted(value).split(".")
-            *source, last = [*(part for part in self.module.imports.get(first, (first, "")) if part), *rest]
-            self.module.imports[target.id] = (".".join(source), last)
+            return False
+        if not _compiler_kind(value, self.module):
+            return False
+        first, *rest = dotted(value).split(".")
+        *source, last = [*(part for part in self.module.imports.get(first, (first, "")) if part), *rest]
+        self.module.imports[target.id] = (".".join(source), last)
+        return True
 
     def _compiled(self, node: ast.Call) -> None:
         """``k = triton.jit(f)``: f is device code though nothing decorates it."""
@@ -239,8 +233,27 @@ class _Indexer:
 
 
 def mentions_device_language(source: str) -> bool:
-    """Whether a file can hold device code at all: one of the languages' names is in it."""
+    """Whether one of the languages' names is in a file: without it there is nothing here to read."""
     return any(word in source for word in _DEVICE_WORDS)
+
+
+def may_hold_device_code(source: str) -> bool:
+    """Whether a file can hold device code at all: a language's name is in it, and a word that makes device code."""
+    return mentions_device_language(source) and _COMPILER_WORDS.search(source) is not None
+
+
+def launches(source: str) -> set[str]:
+    """Names that a file's text launches (``kernel[grid](...)``), without parsing it."""
+    names = set()
+    for match in _LAUNCH.finditer(source):
+        depth, at = 1, match.start()
+        while depth and at > 0:
+            at -= 1
+            depth += {"]": 1, "[": -1}.get(source[at], 0)
+        named = _LAUNCHED.search(source, max(0, at - 200), at)
+        if not depth and named:
+            names.add(named[1])
+    return names
 
 
 def parse(source: str, path: str) -> Module:
@@ -252,7 +265,8 @@ def parse(source: str, path: str) -> Module:
     module = Module(
         path, ast.parse(source, filename=path), source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     )
-    _Indexer(module).run(everything=mentions_device_language(source))
+    module.launched = launches(source)
+    _Indexer(module).run(source)
     for function in module.functions:
         if function.kind != "plain":
             function.nodes = walk(function.node)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from validation.width_scan.modules import Library, Module, dotted, walk
+from validation.width_scan.modules import Library, Module, dotted
 from validation.width_scan.values import Function
+from validation.width_scan.walking import walk
 
 #: Calls whose first argument (or this keyword) is an address.
 ADDRESS_CALLS = {
@@ -194,7 +195,7 @@ def caps(function: Function) -> dict[str, list[ast.expr]]:
 def _cap_block_ids(function: Function, found: dict[str, list[ast.expr]]) -> None:
     """``offs = pid * BLOCK + arange`` below n bounds pid by n // BLOCK."""
     for name, value in list(_assignments(function)) if found else ():
-        for bound in found.get(name, ()):
+        for bound in tuple(found.get(name, ())):  # `pid = pid * BLOCK` adds to what is read here
             for term in _terms(value):
                 if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
                     block_id, block = term.left, term.right

@@ -19,7 +19,14 @@ from validation.width_scan.findings import FileStatus, ScanResult, group, suppre
 from validation.width_scan.frames import Analyzer, Env, Frame
 from validation.width_scan.languages import HANDLERS
 from validation.width_scan.limits import RANGE, constant_role, parameter_role
-from validation.width_scan.modules import Library, Module, mentions_device_language, parse
+from validation.width_scan.modules import (
+    Library,
+    Module,
+    launches,
+    may_hold_device_code,
+    mentions_device_language,
+    parse,
+)
 from validation.width_scan.prepass import parameters, pointers, range_ends
 from validation.width_scan.typenames import type_value, type_width
 from validation.width_scan.values import (
@@ -115,9 +122,15 @@ def _entry(analyzer: Analyzer, function: Function) -> None:
     analyzer.active.pop()
 
 
-def _analyze(modules: list[Module], library: Library, result: ScanResult) -> dict[str, FileStatus]:
-    """Evaluate every kernel of the modules; kernels first, then device functions that none of them called."""
-    launched = frozenset[str]().union(*(m.launched for m in modules)) if modules else frozenset()
+def _analyze(
+    modules: list[Module], library: Library, result: ScanResult, launched: frozenset[str] = frozenset()
+) -> dict[str, FileStatus]:
+    """Evaluate every kernel of the modules; kernels first, then device functions that none of them called.
+
+    Args:
+        launched: names that other files launch.
+    """
+    launched = launched.union(*(m.launched for m in modules))
     called = frozenset[str]().union(*(m.called for m in modules)) if modules else frozenset()
     analyzer = Analyzer(library, _Engine())
     failures: dict[str, FileStatus] = {}
@@ -216,7 +229,8 @@ def _read(path: Path) -> str:
 def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> ScanResult:
     """Scan files and directories. A file that cannot be read or parsed has a status that says why.
 
-    A file in which no device language is named is not parsed: it holds no device code.
+    A file in which no device language is named is not parsed, and one that names nothing that makes device code is
+    not looked into: they hold none.
     """
     files, others = candidates(paths)
     collecting = gc.isenabled()
@@ -230,10 +244,14 @@ def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> ScanResult:
 
 def _scan_files(files: list[Path], others: list[FileStatus]) -> ScanResult:
     result, library, modules = ScanResult(), Library(), []
+    launched: set[str] = set()
     for file in files:
         try:
             source = _read(file)
-            if not mentions_device_language(source):
+            if not may_hold_device_code(source):
+                launched |= launches(source)
+                if mentions_device_language(source):
+                    ast.parse(source, filename=str(file))  # one that is cut off may have lost the telling word
                 result.files.append(FileStatus(str(file), "no device code"))
                 continue
             module = parse(source, str(file))
@@ -244,7 +262,7 @@ def _scan_files(files: list[Path], others: list[FileStatus]) -> ScanResult:
         else:
             library.add(module)
             modules.append(module)
-    failures = _analyze(modules, library, result)
+    failures = _analyze(modules, library, result, frozenset(launched))
     result.files += [failures.get(module.path, _status(module)) for module in modules]
     result.files += others
     result.files.sort(key=lambda file: file.path)

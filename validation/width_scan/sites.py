@@ -6,10 +6,10 @@ import ast
 
 from validation.width_scan.frames import Frame
 from validation.width_scan.limits import INT32_MAX
-from validation.width_scan.modules import walk
 from validation.width_scan.scopes import lookup
 from validation.width_scan.symbols import Sym, quantities
 from validation.width_scan.values import CONSTANT, NARROW, NO_SITES, OTHER, Kind, Operand, Site, Sites, Value
+from validation.width_scan.walking import walk
 
 
 def _operand(frame: Frame, node: ast.expr, value: Value) -> Operand:
