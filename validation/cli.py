@@ -216,6 +216,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="with --base: this policy finding does not keep the verdict from PASS; may be repeated",
     )
+    p.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="also run the instruction vectors and the selected kernel cases both on a GPU of the arch and in the "
+        "emulator, and report each difference; needs such a GPU and a source checkout",
+    )
     p.add_argument("--list", action="store_true", help="list stages and cases with their reasons, and stop")
     return p
 
@@ -248,7 +254,10 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
         command=(COMMAND, *arguments),
         device_modules=device_modules,
         mutants=tuple(str(path.resolve()) for path in options.mutants),
+        calibrate=options.calibrate,
     )
+    if plan.calibrate and plan.shard:
+        raise UsageError("--calibrate is for a whole run and does not go together with --shard")
     if plan.cases and (plan.only or plan.skip):
         raise UsageError("--case runs the cases it names alone and does not go together with --only or --skip")
     if plan.cases and plan.shard:
@@ -265,7 +274,22 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
     asked = {"report": options.report} | {name: getattr(options, name) for name in DERIVED}
     paths = {kind: report_paths(path, arches) for kind, path in asked.items() if path is not None}
     _check_paths(paths)
+    if plan.calibrate and not _calibratable(arches, device_modules):
+        return EXIT_CODES["INCONCLUSIVE"]
     return _validate(plan, arches, paths, base, options.accept_policy)
+
+
+def _calibratable(arches: Sequence[str], device_modules: tuple[str, ...]) -> bool:
+    """Whether there is a GPU of each arch to calibrate on; says in one line what is missing."""
+    from validation.calibrate.run import CalibrationError, require_gpu  # with it comes NumPy
+
+    try:
+        for arch in arches:
+            require_gpu(arch, device_modules)
+    except CalibrationError as error:
+        FRAME.complain(f"{error.args[0]}; nothing was run")
+        return False
+    return True
 
 
 def _check_paths(paths: dict[str, dict[str, Path]]) -> None:

@@ -64,7 +64,7 @@ class CommandLine:
             with suppress(OSError):  # the reader is gone; the flush at exit must not complain again
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return self.failed
-        except Exception as error:  # of whatever kind: shown with its trace, never exit code 1, which accuses the kernel
+        except Exception as error:  # of any kind: shown with its trace, never exit code 1, which accuses the kernel
             return self._ended_by(error)
 
     def _ended_by(self, error: Exception) -> int:

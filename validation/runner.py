@@ -48,6 +48,7 @@ class Plan:
     device_modules: tuple[str, ...] = devices.DEVICES
     mutants: tuple[str, ...] = ()
     base: Prepared | None = None
+    calibrate: bool = False
 
     def request(self, arch: str) -> Request:
         """What the stages plan from."""
@@ -185,6 +186,7 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         with Pools(plan.jobs, arch, module, plan.base.worker_environment()) as pools:
             compared = _compare(plan, plan.base, arch, claimed, runs, pools, progress)
             replaced += pools.replaced
+    calibration = _calibrate(plan, arch, module, claimed, progress) if plan.calibrate and module and claimed else None
     header = {
         "operation": {
             "name": plan.operation.name,
@@ -213,6 +215,7 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         covers=covers,
         workers={"jobs": plan.jobs, "replaced": replaced},
         base=compared,
+        calibration=calibration,
     )
 
 
@@ -240,6 +243,12 @@ def _compare(
         ),
     )
     return part(base, cases, claimed.level if claimed else "none")
+
+
+def _calibrate(plan: Plan, arch: str, module: str, claimed: devices.Claim, progress: Progress) -> JsonDict:
+    from validation.calibrate.run import Work, calibrate  # with it comes NumPy, which no other run needs here
+
+    return calibrate(Work(arch, module, plan.jobs, plan.tasks("correctness", arch)[0]), claimed, progress)
 
 
 def _run_stage(

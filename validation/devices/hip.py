@@ -1,7 +1,8 @@
 """A real GPU, through torch. Nobody has yet run this module on silicon.
 
-Claimed only when torch sees a device whose ``gcnArchName`` is the arch asked for; anything else is refused with
-the reason. Launches are observed through torch's profiler, so a receipt lists what the driver was given.
+The process that starts a run claims a GPU: of exactly the arch, behind the kernel's own driver, locked for this run
+alone and idle. One that is not is passed over for the next, and the reasons of all stay in the report. Workers are
+handed the claimed one. Launches are observed through torch's profiler, so a receipt lists what the driver was given.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from validation.devices import Claim, receipt
+from validation.devices import Claim, receipt, simulators
+from validation.devices.gpu_lock import GpuLock, LockedError
+from validation.devices.kfd import Gpu, System, TopologyError, gpus, not_idle, visible
 from validation.operation import Workgroups
 
 LEVEL = "runtime"
@@ -26,39 +29,119 @@ COVERS = {"checks": ["guard bytes"], "schedules": "as the hardware chose", "memo
 GUARD_BYTES = 4096
 GUARD_PATTERN = 0xA5
 
+#: Where the kernel's files are.
+SYSTEM = System()
+#: In a worker's environment: the key of the GPU that the run has claimed.
+HANDED = "HCGR_CLAIMED_GPU"
 
-#: Device nodes of AMD's GPU driver (Linux; WSL). Without one there is no need to import torch to ask.
-DRIVER_NODES = ("/dev/kfd", "/dev/dxg")
-
-
-def _matching_device(arch: str) -> tuple[int | None, str]:
-    if not any(os.path.exists(node) for node in DRIVER_NODES):
-        return None, f"no AMD GPU driver: none of {', '.join(DRIVER_NODES)} exists"
-    try:
-        import torch
-    except ImportError as error:
-        return None, f"torch cannot be imported: {error}"
-    if not torch.cuda.is_available():
-        return None, "torch sees no GPU"
-    names = []
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        name = str(getattr(properties, "gcnArchName", "")).partition(":")[0]
-        if name == arch:
-            return index, f"device {index} is {properties.name} ({name})"
-        names.append(name or str(properties.name))
-    return None, f"no GPU of arch {arch} (found: {', '.join(names)})"
+#: What this process has claimed, by arch: it keeps the lock until it ends.
+_HELD: dict[str, tuple[Gpu, GpuLock]] = {}
 
 
 def claim(arch: str) -> Claim:
-    """A GPU of exactly ``arch``, or the reason why there is none."""
-    index, reason = _matching_device(arch)
-    return Claim("hip", LEVEL, index is not None, reason)
+    """An idle GPU of exactly ``arch``, now locked for this process; or the reasons why there is none."""
+    handed = os.environ.get(HANDED)
+    if handed:
+        wrong = _not_seen_by_torch(arch)
+        return Claim("hip", LEVEL, wrong is None, wrong or f"GPU {handed}, which the run has claimed")
+    if arch in _HELD:
+        gpu, _ = _HELD[arch]
+        return Claim("hip", LEVEL, True, f"{gpu}, idle when this run locked it")
+    missing = _no_driver()
+    if missing:
+        return Claim("hip", LEVEL, False, missing)
+    simulator = simulators.named(SYSTEM, os.environ)
+    if simulator:
+        return _emulated(simulator)
+    try:
+        every = gpus(SYSTEM)
+        candidates = visible(every, os.environ)
+    except TopologyError as error:
+        return Claim("hip", LEVEL, False, str(error))
+    wanted = [gpu for gpu in candidates if gpu.arch == arch]
+    if not wanted:
+        found = ", ".join(gpu.arch for gpu in candidates) or "none"
+        return Claim("hip", LEVEL, False, f"no GPU of arch {arch} (found: {found})")
+    return _first_free(arch, wanted)
+
+
+def _no_driver() -> str | None:
+    nodes = SYSTEM.kfd, SYSTEM.dev / "dxg"
+    if nodes[0].exists():
+        return None
+    if nodes[1].exists():
+        return f"{nodes[1]} (WSL) does not tell what a GPU is doing, and unknown activity is not idle"
+    return f"no AMD GPU driver: none of {nodes[0]}, {nodes[1]} exists"
+
+
+def _first_free(arch: str, wanted: Sequence[Gpu]) -> Claim:
+    """Lock the first of ``wanted`` that is hardware, unlocked and idle."""
+    passed_over = []
+    for gpu in wanted:
+        pretended = simulators.not_driven(gpu, SYSTEM)
+        if pretended:
+            return _emulated(f"{gpu}: {pretended}")
+        try:
+            lock = GpuLock(gpu.key)
+        except LockedError as error:
+            passed_over.append(f"{gpu}: {error}")
+            continue
+        reason = not_idle(gpu, SYSTEM)
+        if reason is None:
+            return _keep(arch, gpu, lock, passed_over)
+        lock.release()
+        passed_over.append(f"{gpu}: {reason}")
+    return Claim("hip", LEVEL, False, f"no GPU of arch {arch} is free: {'; '.join(passed_over)}")
+
+
+def _keep(arch: str, gpu: Gpu, lock: GpuLock, passed_over: Sequence[str]) -> Claim:
+    """Keep the lock if torch can use the GPU."""
+    unseen = _not_seen_by_torch(arch)
+    pretended = None if unseen else simulators.hip_without_driver(SYSTEM)
+    if unseen or pretended:
+        lock.release()
+        return _emulated(pretended) if pretended else Claim("hip", LEVEL, False, str(unseen))
+    _HELD[arch] = gpu, lock
+    others = f" (passed over: {'; '.join(passed_over)})" if passed_over else ""
+    return Claim("hip", LEVEL, True, f"{gpu}, idle and now locked{others}")
+
+
+def _emulated(why: str) -> Claim:
+    """Not a GPU: it is called what it is, and left alone, for this project's own emulator checks more."""
+    return Claim("hip", "emulated", False, f"what looks like a GPU is not known to be one: {why}")
+
+
+def _not_seen_by_torch(arch: str) -> str | None:
+    """Why torch cannot run code of ``arch`` here; ``None`` if it can."""
+    try:
+        import torch
+    except ImportError as error:
+        return f"torch cannot be imported: {error}"
+    if torch.version.hip is None:
+        return f"torch {torch.__version__} is built without HIP; install the ROCm build"
+    if not torch.cuda.is_available():
+        return "torch sees no GPU"
+    names = [_arch_of(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())]
+    return None if arch in names else f"torch sees no GPU of arch {arch} (found: {', '.join(names) or 'none'})"
+
+
+def _arch_of(properties: Any) -> str:
+    return str(getattr(properties, "gcnArchName", "")).partition(":")[0] or str(properties.name)
+
+
+def release(arch: str) -> None:
+    """Give the claimed GPU of ``arch`` back; nothing happens if there is none."""
+    if arch in _HELD:
+        _HELD.pop(arch)[1].release()
 
 
 def worker_environment(arch: str) -> dict[str, str]:
-    """FlyDSL's own backend compiles for ``arch``."""
-    return {"ARCH": arch, "FLYDSL_GPU_ARCH": arch}
+    """FlyDSL's own backend compiles for ``arch``; of the machine's GPUs a worker sees the claimed one alone."""
+    environment = {"ARCH": arch, "FLYDSL_GPU_ARCH": arch}
+    if arch in _HELD:
+        gpu, _ = _HELD[arch]
+        environment |= {HANDED: gpu.key, "ROCR_VISIBLE_DEVICES": gpu.selector, "HIP_VISIBLE_DEVICES": "0"}
+    return environment
 
 
 class Session:
@@ -79,11 +162,11 @@ class HipBench:
     def __init__(self, arch: str) -> None:
         import torch
 
-        index, reason = _matching_device(arch)
-        if index is None:
-            raise RuntimeError(reason)
+        unseen = _not_seen_by_torch(arch)
+        if unseen:
+            raise RuntimeError(unseen)
         self.arch = arch
-        self.device = torch.device("cuda", index)
+        self.device = torch.device("cuda", 0)  # the only one that a worker sees
         self._guards: list[tuple[str, Any, int]] = []
 
     def empty(self, shape: Sequence[int], dtype: Any, name: str) -> Any:
@@ -146,6 +229,13 @@ def kernel_receipts(trace: dict[str, Any], arch: str) -> list[dict[str, Any]]:
         grid = [int(n) for n in arguments["grid"]]
         receipts.append(receipt(event["name"], arch, grid, [int(n) for n in arguments["block"]], math.prod(grid), None))
     return receipts
+
+
+def open_runner(arch: str) -> Any:
+    """What calibration runs single instructions with (:class:`validation.calibrate.hip_module.Runner`)."""
+    from validation.calibrate.hip_module import HipRunner
+
+    return HipRunner()
 
 
 def open_bench(arch: str) -> HipBench:

@@ -105,10 +105,12 @@ def build_report(
     covers: Mapping[str, Any],
     workers: Mapping[str, int],
     base: Mapping[str, Any] | None = None,
+    calibration: Mapping[str, Any] | None = None,
 ) -> JsonDict:
     """The whole report. ``header`` holds operation, arch, seed, command, shard, parts, times, environment, source.
 
     ``base`` is what was seen of a base (:func:`validation.base.run.part`); all that follows from it is derived here.
+    ``calibration`` is what :func:`validation.calibrate.run.calibrate` returned; no verdict depends on it.
     """
     stages = [stage_record(run) for run in stage_runs]
     records = [record for stage in stages for record in stage["cases"]]
@@ -133,5 +135,7 @@ def build_report(
     }
     if compared is not None:
         report["base"] = compared
+    if calibration is not None:
+        report["calibration"] = dict(calibration)
     finished = dict(cases.sanitise(report))
     return finished | {FIELD: digest(finished)}

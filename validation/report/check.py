@@ -18,6 +18,7 @@ from schemas import load_schema
 from validation import cases, devices
 from validation.report.base import base_problems
 from validation.report.builder import not_run_devices, not_run_stages, worst_ratio
+from validation.report.calibration import calibration_problems
 from validation.report.coverage import coverage
 from validation.report.digest import digest
 from validation.report.protocol import protocol_problems
@@ -89,6 +90,7 @@ def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
     if len(report["not_run"]) != len(missing):
         yield f"not_run lists {len(report['not_run'])} things, {len(missing)} were not run"
     yield from base_problems(report)
+    yield from calibration_problems(report)
     expected = decide(report["stages"], report["evidence"]["required"], _left_out(report, shard), report.get("base"))
     if report["verdict"] != expected:
         yield f"verdict is {report['verdict']['text']!r}, the stages give {expected['text']!r}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from validation.report.base import base_lines, title
+from validation.report.calibration import calibration_lines
 from validation.report.console import stage_rows
 from validation.report.coverage import cost_rows, path_line
 
@@ -40,6 +41,9 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     if report.get("base"):
         yield f"\n### Against base {_text(title(report['base']))}\n"
         yield from (f"- {_text(line)}" for line in base_lines(report))
+    if report.get("calibration"):
+        yield "\n### Calibration\n"
+        yield from (f"- {_text(line.strip())}" for line in calibration_lines(report))
     rows = cost_rows(report["stages"])
     if rows:
         yield "\n<details><summary>Cost</summary>\n"
