@@ -9,10 +9,9 @@ import pytest
 
 from hcgr.arch import ARCHS
 
-from .workers import run_worker
+from .workers import run_worker, takes_turn
 
 PRODUCTION = {"hs": 2560, "r": 320}
-ARCH_NAMES = list(ARCHS)
 SKINNY, FUSED = ["k1_skinny"], ["k1_fused", "k1_reduce"]
 SPLIT, DECOUPLED = ["k1_combine_norm", "k1_split_k", "k1_reduce"], ["k1_combine_norm", "k1_decoupled"]
 K2 = ["k2_up_gate_mix"]
@@ -72,18 +71,17 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 #: Cases of one worker process: few enough to finish in its time on a busy machine.
 CHUNK = 9
-#: Cases of every path that run on both architectures. The others take turns: hcgr-validate runs far more on each.
+#: Cases of every path that run on both architectures.
 ON_BOTH = ("m1 n336", "hc8 skinny", "hc2 fused", "hc2 unfolded", "k1 m100 padded decoupled", "k2 m48")
 #: Cases whose path is that of one architecture's LDS.
 ONLY_ON = {"r512 on gfx942": "gfx942", "r512 on gfx942 unfolded": "gfx942"}
 
 
 def cases_of(arch: str) -> list[str]:
-    turn = ARCH_NAMES.index(arch)
     return [
         name
         for i, name in enumerate(CASES)
-        if (name in ON_BOTH or i % len(ARCH_NAMES) == turn if name not in ONLY_ON else ONLY_ON[name] == arch)
+        if (ONLY_ON[name] == arch if name in ONLY_ON else name in ON_BOTH or takes_turn(arch, i, 0))
     ]
 
 

@@ -8,6 +8,14 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from hcgr.arch import ARCHS
+
+
+def takes_turn(arch: str, index: int, on_both: int = 1) -> bool:
+    """Whether the case ``index`` of a list runs on ``arch``: the first ones run on each architecture, the others on one
+    of the two, for hcgr-validate runs far more on each."""
+    return index < on_both or index % len(ARCHS) != list(ARCHS).index(arch)
+
 
 @cache
 def run_worker(script: str, arch: str, request: str = "") -> subprocess.CompletedProcess[str]:

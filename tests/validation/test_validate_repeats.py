@@ -15,7 +15,6 @@ from validation.runner import Plan, run_arch
 #: Every contract message; a result; counts of a launch.
 RUNS = (
     ("gfx942", "contract"),
-    ("gfx942", "correctness.combine.m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc"),
     ("gfx950", "correctness.combine.m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc"),
     ("gfx950", "cost.m2.n336.folded"),
 )

@@ -121,7 +121,7 @@ def test_schema_is_a_schema_and_strict() -> None:
 
     strict = objects(schema)
     assert len(strict) > 10
-    optional = {id(schema): {"base"}}  # a run without --base says nothing of one
+    optional = {id(schema): {"base", "calibration"}}  # a run without --base or --calibrate says nothing of them
     for each in strict:
         assert each.get("additionalProperties") is False
         assert set(each["required"]) == set(each["properties"]) - optional.get(id(each), set())
