@@ -6,7 +6,6 @@ tests belong together: spread test by test, every process would run the same sub
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -26,12 +25,6 @@ LONG = (
     "tests/mutation",
     "tests/base",
 )
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than CPUs: many tests wait, for a child to start or for a time-out that they are about."""
-    return len(os.sched_getaffinity(0)) + 1
 
 
 def _rank(scope: str) -> int:
