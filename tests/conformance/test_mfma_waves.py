@@ -2,44 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from validation.emulator.machine.bind import bind
-from validation.emulator.machine.waves import BindContext, FloatMode, Identity, Waves
-from validation.emulator.program import parse_program
-
+from .stepping import many_waves, step_of
 from .test_mfma_scaled import d_place, read_d
-
-_PROGRAM = """
-	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
-	.text
-snippet:
-	{line}
-	s_endpgm
-	.amdgpu_metadata
-amdhsa.kernels:
-  - .name: snippet
-	.end_amdgpu_metadata
-"""
-
-
-def step_of(line: str) -> Callable[[Waves], None]:
-    program = parse_program(_PROGRAM.format(line=line))
-    context = BindContext(program.arch, FloatMode(), 64, program.labels, lambda *_: 0, 0)
-    run_step = bind(program.instructions[0], context).run
-
-    def step(w: Waves) -> None:
-        with np.errstate(all="ignore"):  # as the launcher does
-            run_step(w)
-
-    return step
-
-
-def many_waves(count: int) -> Waves:
-    zeros = np.zeros(count, np.int64)
-    return Waves(Identity(np.zeros((count, 3), np.int64), zeros, zeros, zeros), 64, 0, FloatMode(), None)  # type: ignore[arg-type]
 
 
 def brain(x: np.ndarray) -> np.ndarray:

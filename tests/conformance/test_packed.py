@@ -15,11 +15,10 @@ import pytest
 
 from validation.emulator.errors import AsmError, EmulatorError, UnsupportedError
 from validation.emulator.isa import TABLE
-from validation.emulator.machine.bind import bind
-from validation.emulator.machine.waves import BindContext, FloatMode, Identity, Waves
-from validation.emulator.program import parse_program
+from validation.emulator.machine.waves import FloatMode
 
 from .harness import ARCHS, FULL, flushing, lanes, run
+from .stepping import many_waves, step_of
 from .test_packed_integers import INTEGER_OPS, word
 
 both = pytest.mark.parametrize("arch", ARCHS)
@@ -295,29 +294,13 @@ def test_refused(text: str, error: type[EmulatorError], arch: str) -> None:
         run(text, arch=arch)
 
 
-_PROGRAM = """
-	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
-	.text
-snippet:
-	{line}
-	s_endpgm
-	.amdgpu_metadata
-amdhsa.kernels:
-  - .name: snippet
-	.end_amdgpu_metadata
-"""
-
-
 @pytest.mark.parametrize("count", [3, 200])
 @pytest.mark.parametrize("selected", [False, True])
 @pytest.mark.parametrize("full", [False, True])
 def test_many_waves(count: int, selected: bool, full: bool) -> None:
     """Few and many waves, all or some of them stepping, some lanes off: each lane as a scalar computation."""
     line = "v_pk_fma_f32 v[0:1], v[2:3], s[4:5], v[0:1] op_sel:[1,0,0] op_sel_hi:[0,1,1] neg_hi:[0,1,0]"
-    program = parse_program(_PROGRAM.format(line=line))
-    step = bind(program.instructions[0], BindContext("gfx942", FloatMode(), 8, program.labels, lambda *_: 0, 0)).run
-    zeros = np.zeros(count, np.int64)
-    w = Waves(Identity(np.zeros((count, 3), np.int64), zeros, zeros, zeros), 8, 0, FloatMode(), None)  # type: ignore[arg-type]
+    step, w = step_of(line, 8), many_waves(count, 8)
     rng = np.random.default_rng(count)
     registers = w.V.view(np.float32)
     registers[:4] = rng.integers(-99, 100, (4, count, 64))
