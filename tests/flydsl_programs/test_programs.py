@@ -8,17 +8,16 @@ from __future__ import annotations
 import functools
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forked import run_module
+
 from . import PROGRAMS
 
-ROOT = Path(__file__).parents[2]
 ARCHS = ("gfx942", "gfx950")
 MINIMUM_CASES = {"mfma_builtins": 9, "warp_collectives": 14, "gemm_tiled": 8, "softmax": 3, "async_copy": 2}
 
@@ -36,8 +35,7 @@ def outcomes(arch: str) -> dict[str, dict[str, Any]]:
     environment.pop("COMPILE_ONLY", None)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "results.json")
-        command = [sys.executable, "-m", "tests.flydsl_programs.worker", "--out", str(out)]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+        done = run_module("tests.flydsl_programs.worker", "--out", str(out), environment=environment)
         assert done.returncode == 0, done.stderr
         return {result["program"]: result for result in json.loads(out.read_text())}
 

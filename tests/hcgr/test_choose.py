@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -221,23 +222,38 @@ def test_gemm_pad_is_what_is_looked_up_and_divided(entries: dict[str, Any]) -> N
     assert k1(100, rows=112) == k1(100, rows=112, request=choose.Request(use_tuned=False))
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        split(hidden=8192),
-        split(hc=2),
-        split(cus=304),
-        split(split_k=3),
-        split(row_tiles=4, waves=8),
-        decoupled(stages=321),
-        decoupled(stages=40),
-        decoupled(column_groups=2),
-    ],
-    ids=["hidden", "hc", "cus", "split", "registers", "k tiles", "lds", "groups"],
-)
+@pytest.mark.parametrize("entry", [split(hidden=8192), split(hc=2), split(cus=304)], ids=["hidden", "hc", "cus"])
 def test_a_plan_for_something_else_is_discarded(entries: dict[str, Any], entry: dict[str, Any]) -> None:
     entries["k1"] = {1024: entry}
-    assert k1(1024) == k1(1024, request=choose.Request(use_tuned=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert k1(1024) == k1(1024, request=choose.Request(use_tuned=False))
+
+
+UNBUILDABLE = {
+    "split": split(split_k=3),
+    "registers": split(row_tiles=4, waves=8),
+    "k tiles": decoupled(stages=321),
+    "lds": decoupled(stages=40),
+    "groups": decoupled(column_groups=2),
+    "beyond all numbers": split(split_k=2**63, row_tiles=10**30),
+}
+
+
+@pytest.mark.parametrize("name", UNBUILDABLE)
+def test_a_plan_that_cannot_be_built_is_discarded_aloud(entries: dict[str, Any], name: str) -> None:
+    entries["k1"] = {1024: UNBUILDABLE[name]}
+    with pytest.warns(choose.DiscardedPlanWarning, match="k1 plan for 1024 rows on gfx950 cannot be built"):
+        plan = k1(1024)
+    assert plan == k1(1024, request=choose.Request(use_tuned=False))
+
+
+def test_a_plan_made_for_another_n_pad_or_a_folded_weight_is_discarded_in_silence(entries: dict[str, Any]) -> None:
+    entries["k1"] = {1024: split(split_k=3)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for changes in ({"n_pad": 384, "live": 384}, {"folded": False}):
+            assert k1(1024, **changes) == k1(1024, **changes, request=choose.Request(use_tuned=False))
 
 
 def test_a_plan_too_deep_for_this_k_is_discarded(entries: dict[str, Any]) -> None:
@@ -264,12 +280,23 @@ def test_k2_sections_of_one_stride_hold_for_exact_counts(entries: dict[str, Any]
     assert k2(64, lora_stride=384).passes == 1
 
 
-@pytest.mark.parametrize(
-    "entry", [tile(hidden=8192), tile(hc=2), tile(cus=80), tile(passes=3), tile(stream_waves=3), tile(column_waves=16)]
-)
+@pytest.mark.parametrize("entry", [tile(hidden=8192), tile(hc=2), tile(cus=80)])
 def test_a_k2_plan_for_something_else_is_discarded(entries: dict[str, Any], entry: dict[str, Any]) -> None:
     entries["up_gate_mix"] = {64: entry}
-    assert k2(64) == plan_k2(64, HC, HS, R, 256, arch_table.GFX950)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert k2(64) == plan_k2(64, HC, HS, R, 256, arch_table.GFX950)
+
+
+@pytest.mark.parametrize("entry", [tile(passes=3), tile(stream_waves=3), tile(column_waves=16)])
+def test_a_k2_plan_that_cannot_be_built_is_discarded_aloud(entries: dict[str, Any], entry: dict[str, Any]) -> None:
+    entries["up_gate_mix"] = {64: entry}
+    with pytest.warns(choose.DiscardedPlanWarning, match="up_gate_mix plan for 64 rows on gfx950 cannot be built"):
+        plan = k2(64)
+    assert plan == plan_k2(64, HC, HS, R, 256, arch_table.GFX950)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        k2(64, lora_stride=384)
 
 
 def test_an_entry_says_nothing_about_norm_weights(entries: dict[str, Any]) -> None:

@@ -71,6 +71,8 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "section padding": (lambda t: t["gfx950"].update(k1_n0={"64": SPLIT}), "k1_n0"),
     "empty section": (lambda t: t["gfx950"].update(k1={}), "entries"),
     "count": (lambda t: t["gfx950"]["k1"].update({"064": SPLIT}), "064"),
+    "count in other digits": (lambda t: t["gfx950"]["k1"].update({"\u0666\u0664": SPLIT}), "token counts"),
+    "section in other digits": (lambda t: t["gfx950"].update({"k1_n3\u0663": {"64": SPLIT}}), "k1_n3"),
     "count 0": (lambda t: t["gfx950"]["k1"].update({"0": SPLIT}), "token counts"),
     "no evidence": (lambda t: _drop(t["gfx950"]["k1"]["64"], "evidence"), "evidence"),
     "no command": (lambda t: _drop(t["gfx950"]["k1"]["64"], "command"), "command"),
@@ -98,13 +100,25 @@ def test_schema_and_loader_refuse_the_same(name: str) -> None:
         jsonschema.validate(data, SCHEMA)
 
 
-def test_a_damaged_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"{", r"t\.json must be JSON"),
+        (b'{"gfx950": "\xff"}', r"t\.json must be JSON in UTF-8"),
+        (b'{"gfx950": {}, "gfx942": {}, "gfx950": {}}', r"t\.json must be without a second 'gfx950'.*got '2 of them'"),
+        (b"[]", "table must be an object"),
+    ],
+    ids=["cut off", "bytes", "a key twice", "a list"],
+)
+def test_a_damaged_file_is_an_error(
+    content: bytes, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = tmp_path / "t.json"
-    broken.write_text("{", encoding="utf-8")
+    broken.write_bytes(content)
     monkeypatch.setattr(table, "PATH", broken)
     table.loaded.cache_clear()
     try:
-        with pytest.raises(table.TunedTableError, match=r"t\.json must be JSON"):
+        with pytest.raises(table.TunedTableError, match=words):
             table.loaded()
     finally:
         monkeypatch.undo()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 from hcgr.arch import ARCHS
+from tests.forked import run_module
 
 
 def takes_turn(arch: str, index: int, on_both: int = 1) -> bool:
@@ -20,13 +18,4 @@ def takes_turn(arch: str, index: int, on_both: int = 1) -> bool:
 @cache
 def run_worker(script: str, arch: str, request: str = "") -> subprocess.CompletedProcess[str]:
     """One run of `script` for `arch`; cached whether it succeeds or not."""
-    repository = str(Path(__file__).parents[2])
-    search_path = os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(script)), arch],
-        input=request,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": search_path},
-        timeout=300,
-    )
+    return run_module(f"{__package__}.{script.removesuffix('.py')}", arch, text=request, timeout=300)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.forked import run_module
+
 ROOT = Path(__file__).parents[2]
 ARCHS = ("gfx942", "gfx950")
 
@@ -33,8 +35,8 @@ def program(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
 """
 
 
-def spawn(arch: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run the child under the emulator backend, with `env` on top."""
+def spawn(arch: str, *args: str, started: bool = False, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the child under the emulator backend, with `env` on top; a fork, or, if `started`, a new interpreter."""
     environment = {
         **os.environ,
         "FLYDSL_COMPILE_BACKEND": "emulator",
@@ -46,13 +48,15 @@ def spawn(arch: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]
     for name in ("COMPILE_ONLY", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO"):
         if name not in env:
             environment.pop(name, None)
+    if not started:
+        return run_module("tests.plugin.child", *args, environment=environment, timeout=300)
     command = [sys.executable, "-m", "tests.plugin.child", *args]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
 
 
-def child(arch: str, *args: str, **env: str) -> dict[str, Any]:
+def child(arch: str, *args: str, started: bool = False, **env: str) -> dict[str, Any]:
     """The child's answer, with what it printed to standard error as ``stderr``."""
-    done = spawn(arch, *args, **env)
+    done = spawn(arch, *args, started=started, **env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]) | {"stderr": done.stderr}
 
@@ -191,16 +195,16 @@ def test_cached_kernels_work_in_a_new_process(tmp_path: Path) -> None:
         "PYTHONPATH": path,
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    first = child("gfx942", "cached", **env)
-    again = child("gfx942", "cached", **env)
+    first = child("gfx942", "cached", started=True, **env)
+    again = child("gfx942", "cached", started=True, **env)
     assert (first["lowered"], again["lowered"]) == (1, 0)
     assert again["lines"] == first["lines"] != []
     assert again["kernel"] == "moving_kernel_0"
 
-    without = child("gfx942", "cached", **env, FLYDSL_DEBUG_ENABLE_DEBUG_INFO="0")
+    without = child("gfx942", "cached", started=True, **env, FLYDSL_DEBUG_ENABLE_DEBUG_INFO="0")
     assert (without["lowered"], without["lines"]) == (1, [])
 
     source.write_text("\n\n\n" + MOVING)
-    moved = child("gfx942", "cached", **env)
+    moved = child("gfx942", "cached", started=True, **env)
     assert moved["lowered"] == 1
     assert moved["lines"] == [n + 3 for n in first["lines"]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from validation.emulator.flydsl_plugin import HostCallError, argument_names, runtime, shims
+from validation.emulator.flydsl_plugin import HostCallError, argument_names, flydsl_hooks, runtime, shims
 from validation.emulator.flydsl_plugin.host_abi import LAUNCH_ONLY, SYMBOLS
 
 REFUSED = ("mgpuLaunchClusterKernel", "mgpuMemAlloc", "mgpuMemFree", "mgpuMemcpy", "mgpuMemset16", "mgpuMemset32")
@@ -151,3 +151,15 @@ def test_arguments_are_named_in_order() -> None:
 def test_a_kernel_with_another_number_of_pointers_stays_unnamed() -> None:
     assert argument_names.name_arguments(METADATA, {"first": ["x"], "second": []}) == METADATA
     assert argument_names.name_arguments("\ts_endpgm\n", {"first": ["x"]}) == "\ts_endpgm\n"
+
+
+@pytest.mark.parametrize(("backend", "level"), [("emulator", 0), ("rocm", 3)])
+def test_host_code_of_emulated_launchers_is_not_optimised(
+    backend: str, level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is that of another backend touched."""
+    monkeypatch.setattr("flydsl.compiler.backends.compile_backend_name", lambda: backend)
+    calls: list[tuple[Any, dict[str, Any]]] = []
+    engine = flydsl_hooks._quick_engine(lambda module, **options: calls.append((module, options)))
+    engine("module", opt_level=3, shared_libs=[])
+    assert calls == [("module", {"opt_level": level, "shared_libs": []})]

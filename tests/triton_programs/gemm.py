@@ -100,7 +100,7 @@ def _o(stages: int, mfma: int = 0, **more: Any) -> dict[str, Any]:
 
 PLANS = (
     *(Plan(BF16, BF16, BF16, (64, 64, 64), options=_o(stages)) for stages in (1, 2, 3)),
-    Plan(BF16, BF16, BF16, (128, 128, 64), ragged=True, options=_o(2)),
+    Plan(BF16, BF16, BF16, (128, 64, 32), ragged=True, options=_o(2)),
     Plan(BF16, BF16, BF16, (128, 64, 32), transposed=False, options=_o(2, 16)),
     Plan(BF16, BF16, F32, (64, 128, 32), transposed=False, options=_o(3, 32)),
     Plan(BF16, BF16, BF16, (64, 64, 64), silu=True, options=_o(2)),
@@ -112,10 +112,10 @@ PLANS = (
     Plan(F64, F64, F64, (32, 32, 16), options=_o(1)),
     Plan(I8, I8, I32, (64, 64, 64), options=_o(2, 16)),
     Plan(I8, I8, I32, (64, 64, 64), transposed=False, options=_o(2, 32)),
-    Plan(E4Z, E4Z, BF16, (64, 64, 64), options=_o(2, 16)),
-    Plan(E5Z, E4Z, F16, (64, 64, 64), transposed=False, options=_o(1, 32)),
-    Plan(E4, E4, BF16, (64, 64, 128), transposed=False, options=_o(1, 16)),
-    Plan(E5, E4, F32, (64, 64, 64), transposed=False, options=_o(1, 32)),
+    Plan(E4Z, E4Z, BF16, (32, 32, 64), options=_o(2, 16)),
+    Plan(E5Z, E4Z, F16, (32, 32, 64), transposed=False, options=_o(1, 32)),
+    Plan(E4, E4, BF16, (32, 32, 128), transposed=False, options=_o(1, 16)),
+    Plan(E5, E4, F32, (32, 32, 64), transposed=False, options=_o(1, 32)),
 )
 
 

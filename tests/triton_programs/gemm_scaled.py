@@ -69,7 +69,8 @@ PLAN = (
 
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
     cases = []
-    m, n, k = 64, 64, 256
+    m, n, k = 32, 32, 256
+    depth = 128 if device.arch == "gfx950" else 64  # of one native product; widened ones take any
     for kind_a, kind_b, mfma in PLAN:
         scaled_a = kind_a not in ("bf16", "fp16")
         a, values_a = _operand(generator, m, k, kind_a)
@@ -79,7 +80,7 @@ def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
         c = compare.poisoned((m, n), torch.float32)
         device.launch(
             scaled_kernel, (1, 1), a=a, scale_a=scale_a, b=b, scale_b=scale_b, c=c, n=n, k=k, FORMAT_A=kind_a,
-            FORMAT_B=kind_b, SCALED_A=scaled_a, BM=64, BN=64, BK=128,
+            FORMAT_B=kind_b, SCALED_A=scaled_a, BM=32, BN=32, BK=depth,
             options={"num_stages": 2, **({"matrix_instr_nonkdim": mfma} if mfma else {})},
         )  # fmt: skip
         left = values_a * factors_a if scaled_a else values_a

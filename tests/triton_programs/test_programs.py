@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forked import run_module
+
 from . import PROGRAMS
 
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
-ROOT = Path(__file__).parents[2]
 ARCHS = ("gfx942", "gfx950")
 
 
@@ -25,8 +24,7 @@ def outcomes(arch: str) -> dict[str, dict[str, Any]]:
     """Results of the worker, by program."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "results.json")
-        command = [sys.executable, "-m", "tests.triton_programs.worker", "--arch", arch, "--out", str(out)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+        done = run_module("tests.triton_programs.worker", "--arch", arch, "--out", str(out))
         assert done.returncode == 0, done.stderr
         return {result["program"]: result for result in json.loads(out.read_text())}
 

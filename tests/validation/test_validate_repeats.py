@@ -1,4 +1,4 @@
-"""Two runs with the same seed say the same: cases are byte for byte equal apart from their times."""
+"""Two runs with the same seed say the same, whatever the number of workers: cases are equal apart from times."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from test_validate_runner import Quiet
 from validation.operation import load_operation
 from validation.runner import Plan, run_arch
 
-#: Every contract message; a result; counts of a launch.
-RUNS = (
-    ("gfx942", "contract"),
-    ("gfx950", "correctness.combine.m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc"),
-    ("gfx950", "cost.m2.n336.folded"),
-)
+#: Every contract message; a result and the counts of launches.
+RUNS: dict[str, dict[str, Any]] = {
+    "gfx942": {"only": ("contract",)},
+    "gfx950": {
+        "cases": (
+            "correctness.combine.m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc",
+            "cost.m2.n336.folded",
+        )
+    },
+}
 
 
 def without_times(value: Any) -> Any:
@@ -26,18 +30,17 @@ def without_times(value: Any) -> Any:
     return [without_times(v) for v in value] if isinstance(value, list) else value
 
 
-def cases(arch: str, what: str) -> str:
+def cases(arch: str, jobs: int) -> str:
     """The cases of one run, as the report spells them."""
-    chosen: dict[str, Any] = {"cases": (what,)} if "." in what else {"only": (what,)}
-    report = run_arch(Plan(load_operation("hcgr"), "hcgr", seed=5, jobs=2, **chosen), arch, Quiet())
+    report = run_arch(Plan(load_operation("hcgr"), "hcgr", seed=5, jobs=jobs, **RUNS[arch]), arch, Quiet())
     found = [case for stage in report["stages"] for case in stage["cases"]]
     assert found
     assert {case["status"] for case in found} == {"pass"}, found
     return json.dumps(without_times(found), indent=1)
 
 
-@pytest.mark.parametrize(("arch", "what"), RUNS)
-def test_a_second_run_is_equal(arch: str, what: str) -> None:
-    first, second = cases(arch, what), cases(arch, what)
+@pytest.mark.parametrize("arch", RUNS)
+def test_a_second_run_is_equal(arch: str) -> None:
+    first, second = cases(arch, 1), cases(arch, 2)
     assert first == second
     assert re.findall(r"0x[0-9a-f]{8,}", first) == []

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from hcgr.arch import ARCHS
+from tests.forked import run_module
 from validation.mutation.edit import ROOT
 from validation.mutation.manifest import Mutant, load_corpus
 from validation.width_scan import scan_paths, scan_source
@@ -45,11 +42,7 @@ def test_overflows_of_the_corpus_are_found_in_their_file(mutant: Mutant) -> None
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_machine_code_overflows_at_the_witness_and_not_below(arch: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    worker = Path(__file__).with_name("witness_worker.py")
-    done = subprocess.run(
-        [sys.executable, str(worker), arch], capture_output=True, text=True, env=environment, timeout=300
-    )
+    done = run_module("tests.width_scan.witness_worker", arch, timeout=300)
     assert done.returncode == 0, done.stderr
     for said, strided in zip(json.loads(done.stdout), MUTANTS.values(), strict=True):
         row, ran = said["witness"]["row"], said["ran"]

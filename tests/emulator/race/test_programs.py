@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.flydsl_programs import PROGRAMS
-
-ROOT = Path(__file__).parents[3]
+from tests.forked import run_module
 
 
 @pytest.mark.parametrize(("arch", "schedule"), [("gfx942", "lockstep"), ("gfx950", "random:1")])
@@ -24,8 +20,7 @@ def test_flydsl_programs_are_silent(arch: str, schedule: str) -> None:
         "ARCH": arch,
         "FLYDSL_GPU_ARCH": arch,
     }
-    command = [sys.executable, "-m", "tests.emulator.race.programs_worker", schedule]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    done = run_module("tests.emulator.race.programs_worker", schedule, environment=environment)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert sorted(found) == sorted(PROGRAMS)

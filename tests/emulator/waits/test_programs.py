@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.forked import run_module
+
 from .probe import ARCHS
 
-ROOT = Path(__file__).parents[3]
 #: Loads into LDS, gathers, split-K, LDS reductions.
 PROGRAMS = ("async_copy", "gather_scatter", "gemm_split_k", "rms_norm")
 
@@ -27,8 +25,7 @@ def test_latest_completion_changes_nothing(arch: str) -> None:
         "FLYDSL_GPU_ARCH": arch,
     }
     environment.pop("COMPILE_ONLY", None)
-    command = [sys.executable, "-m", "tests.emulator.waits.programs_worker", *PROGRAMS]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    done = run_module("tests.emulator.waits.programs_worker", *PROGRAMS, environment=environment)
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     for name in PROGRAMS:
