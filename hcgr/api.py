@@ -97,6 +97,10 @@ def flydsl_gr_two_stage_combine_and_mix(
     ``xn = r2 * rrms * (1 + norm_weight)``: ``lora = xn @ w_down.T``, ``inj_next = xn @ w_inject.T``,
     ``gate = sigmoid(SiLU(lora / HC) @ w_up.T)`` and ``x = mean over streams of gate * xn``.
 
+    The sum of ``r2^2`` is float32. In a token and stream whose root mean square exceeds ``sqrt(3.4e38 / HS)``,
+    3.6e17 for HS = 2560, it overflows: rrms is 0, the stream adds nothing to lora, inj_next and x, and where its
+    products with the weight overflow too, these are NaN.
+
     Args:
         residual, block_output, injection: As for :func:`flydsl_gr_two_stage_combine`.
         norm_weight: [HS], shared by all streams, or [HC*HS]; bf16 or float32; contiguous, 16-byte aligned.
@@ -224,6 +228,8 @@ def flydsl_k1_combine_norm_down(
     stream: torch.cuda.Stream | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """K1 alone: COMBINE, norm, and the merged down and inject projection.
+
+    Where the sum of squares overflows float32, rrms is 0: see :func:`flydsl_gr_two_stage_combine_and_mix`.
 
     Args:
         residual, block_output, injection, norm_weight, hc_count, eps, fold_w, stream: As for

@@ -22,7 +22,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -59,6 +59,10 @@ class CounterKey:
     hc: int
     stream: int
     captured: bool
+
+    def for_capture(self) -> CounterKey:
+        """The key of spare sets of this shape: of no stream yet."""
+        return CounterKey(self.device, self.n_pad, self.token_groups, self.hc, 0, True)
 
 
 def is_capturing(device: torch.device, stream: Any) -> bool:
@@ -166,7 +170,7 @@ class CounterCache:
 
         The CPU's default stream, and stand-ins without events, fill at once.
         """
-        shape = replace(key, stream=0, captured=True)
+        shape = key.for_capture()
         spare = self._spares.get(shape)
         if spare is None:
             counters, record = _zeros(key), getattr(stream, "record_event", None)
@@ -191,7 +195,7 @@ class CounterCache:
                 f"{len(self._pinned)} counter sets are pinned by captured graphs, the most there may be; capture "
                 "on fewer streams, or call release_pinned() once the graphs that use them are gone"
             )
-        shape = replace(key, stream=0)
+        shape = key.for_capture()
         spare = self._spares.get(shape)
         if spare is None or spare.filled is not None:
             return _Pinned(_zeros(key), refill=True)

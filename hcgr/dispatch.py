@@ -97,7 +97,8 @@ def on_stream(stream: Any) -> Iterator[None]:
     """Make `stream` current for its device, so that outputs are allocated and kernels launched on it.
 
     For the CPU (emulator) a stream is any object with ``device`` and an integer ``cuda_stream``. ``None``
-    keeps the current stream.
+    keeps the current stream. Of streams, ``torch.compile`` can trace torch's own: with one of the CPU's, enter this
+    around the compiled call instead of passing it on.
     """
     if stream is None:
         yield
@@ -194,9 +195,11 @@ def launch(
     arch = arch_table.of_device(device).name if arch is None else arch
     handle = get_handle(kernel, plan, arch, device, backend)
     stream = current_stream(device)
-    record = Launch(kernel, plan, arch, tensors, tuple(scalars), stream)
-    for observer in _observers:
-        observer(record)
+    observers = _observers
+    if observers:
+        record = Launch(kernel, plan, arch, tensors, tuple(scalars), stream)
+        for observer in observers:
+            observer(record)
     guard = torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
     with guard:
         handle(*(Address.of(name, tensor) for name, tensor in tensors.items()), *scalars, stream)

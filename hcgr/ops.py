@@ -14,6 +14,7 @@ import torch
 
 from hcgr import arch as arch_table
 from hcgr import contract, direct, dispatch, two_stage
+from hcgr import requirements as must
 from hcgr.plan import plan_combine
 from hcgr.requirements import row_stride
 
@@ -56,6 +57,18 @@ def _counting_versions(name: str, buffers: Sequence[str]) -> Callable[..., Any]:
     return write
 
 
+def _resolving(name: str, buffers: Sequence[str]) -> Callable[..., Any]:
+    """An operator that writes into `buffers`, on negated views: torch's own way gives it copies of those, and fails
+    behind the launch. Inputs may be such views; a buffer may not."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        contract.raise_first(contract.present(must.resolved(buffer, named[buffer]) for buffer in buffers))
+        plain = [value.resolve_neg() if isinstance(value, torch.Tensor) else value for value in arguments]
+        return _overload(name)(*plain, **named)
+
+    return call
+
+
 def _register(name: str, implementation: Callable[..., Any], fake: Callable[..., Any]) -> None:
     _LIBRARY.define(name + _SCHEMAS[name], tags=_TAGS)
     for key in ("CPU", "CUDA"):
@@ -64,6 +77,7 @@ def _register(name: str, implementation: Callable[..., Any], fake: Callable[...,
     buffers = [argument.name for argument in _overload(name)._schema.arguments if argument.is_write]
     if buffers:
         _LIBRARY.impl(name, _counting_versions(name, buffers), "ADInplaceOrView", with_keyset=True)
+        _LIBRARY.impl(name, _resolving(name, buffers), "Negative")
 
 
 def _launch_combine(

@@ -63,7 +63,24 @@ def is_tensor(name: str, value: Any) -> Problem | None:
         return Problem(name, "a tensor", _describe(value), TypeError)
     if value.layout is not torch.strided:
         return Problem(name, "a dense (strided) tensor", f"layout {value.layout}")
+    if value.is_nested or value.is_quantized:
+        return Problem(name, "a dense (strided) tensor", "a nested one" if value.is_nested else "a quantized one")
     return None
+
+
+def has_memory(name: str, tensor: torch.Tensor) -> Problem | None:
+    """The storage of `tensor` has not been freed under it, as sharded parameters are. Reads the address."""
+    if tensor.numel() == 0 or tensor.data_ptr() != 0:
+        return None
+    return Problem(name, "a tensor with memory", f"{_describe(tensor)} whose storage was freed")
+
+
+def resolved(name: str, tensor: torch.Tensor) -> Problem | None:
+    """A buffer holds what is written to it: no view that negates or conjugates on the way."""
+    if not (tensor.is_neg() or tensor.is_conj()):
+        return None
+    view = "negated" if tensor.is_neg() else "conjugated"
+    return Problem(name, "a buffer itself, no negated or conjugated view of one", f"a {view} view")
 
 
 def one_of(name: str, value: Any, accepted: Sequence[int]) -> Problem | None:
@@ -198,11 +215,13 @@ def disjoint(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tens
 
 
 def on_device(name: str, stream: Any, device: torch.device) -> Problem | None:
-    """`stream` is ``None`` or a stream of `device`: an object with ``device`` and ``cuda_stream``."""
+    """`stream` is ``None`` or a stream of `device`: an object with ``device`` and an integer ``cuda_stream``."""
     if stream is None:
         return None
-    stream_device = getattr(stream, "device", None)
-    if stream_device is None or not hasattr(stream, "cuda_stream"):
+    stream_device: Any = getattr(stream, "device", None)
+    known = isinstance(stream_device, torch.device) and hasattr(stream, "cuda_stream")
+    # torch's own streams have a handle, and tracers need not read it
+    if not known or (stream_device.type != "cuda" and not isinstance(stream.cuda_stream, int)):
         return Problem(name, "None or a torch.cuda.Stream", _describe(stream), TypeError)
     if stream_device.type == device.type and (stream_device.index or 0) == (device.index or 0):
         return None

@@ -302,7 +302,7 @@ def gate_mix(
     r = h.shape[1]
     magnitudes = w_up.magnitudes(h)
     z = h.to(F64) @ w_up.f64.T
-    d_z = magnitudes * (LAMBDA * math.sqrt(r) * U32 * SLACK) + r * SUBNORMAL32
+    d_z = (magnitudes * (LAMBDA * math.sqrt(r) * U32 * SLACK)).add_(r * SUBNORMAL32)
     if h_spread is not None:
         moved = w_up.spread(h_spread)
         if independent_spread:
@@ -310,16 +310,17 @@ def gate_mix(
         d_z += moved
     gate = torch.sigmoid(z)
     # sigmoid'(z+t) <= sigmoid'(z) exp(|t|), so d_z moves the gate by at most sigmoid' (exp(d_z) - 1)
-    d_z = torch.where(z.isfinite(), d_z, 0.0)
-    d_gate = (gate * torch.sigmoid(-z) * torch.expm1(d_z)).clamp_max_(1.0) + sigmoid_error(z, gate)
+    d_z.masked_fill_(~z.isfinite(), 0.0)
+    d_gate = torch.sigmoid(-z).mul_(gate).mul_(d_z.expm1_()).clamp_max_(1.0).add_(sigmoid_error(z, gate))
     gate, d_gate = gate.view(m, hc, hs), d_gate.view(m, hc, hs)
 
     xn, d_xn = _xn(r2, rrms, norm_weight, r2_spread, rrms_rel)
     terms = gate * xn
     want = terms.sum(1) / hc
-    sizes = terms.abs()
+    sizes = terms.abs_()
     # errors of gate and xn, the product, and the HC-1 adds; 1/HC is a power of two
-    delta = (d_gate * (xn.abs() + d_xn) + gate * d_xn).sum(1) + sizes.sum(1) * (hc * U32)
+    errors = xn.abs().add_(d_xn).mul_(d_gate).add_(gate * d_xn)
+    delta = errors.sum(1) + sizes.sum(1) * (hc * U32)
     delta = delta * (SLACK / hc) + SUBNORMAL32
     unknown = _overflows(magnitudes).view(m, hc, hs) | (xn.isinf() & (gate <= 2 * TINY32))
     return settle(want, delta, torch.bfloat16, unknown.any(1) | _overflows(sizes.sum(1)))

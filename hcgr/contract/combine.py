@@ -14,6 +14,7 @@ from hcgr.contract.common import (
     arch_problems,
     device_problems,
     in_groups,
+    memory_problems,
     norm_weight_problems,
     output_problems,
     present,
@@ -93,6 +94,7 @@ def combine_problems(
     yield from in_groups(
         arguments,
         lambda: device_problems(tensors),
+        lambda: memory_problems(tensors, addresses),
         lambda: residual_problems(residual, hc_count),
         shapes,
         layouts,

@@ -31,8 +31,8 @@ def raise_first(problems: Iterable[Problem]) -> None:
 class Accepted:
     """Calls that a contract has accepted, so that an equal one is not checked again: decode repeats its calls.
 
-    A check may be remembered if it depends only on what a signature holds: each tensor's metadata and the
-    alignment of its address, and the other arguments. Checks of output buffers do not: they compare addresses.
+    A check may be remembered if it depends only on what a signature holds: each tensor's metadata, the alignment
+    of its address and that there is one, and the other arguments. Checks of output buffers compare addresses.
 
     Args:
         check: Raises for a call that breaks the contract.
@@ -55,7 +55,8 @@ class Accepted:
 
 
 def _signature(tensor: torch.Tensor) -> Hashable:
-    aligned = tensor.data_ptr() % must.VECTOR_BYTES
+    address = tensor.data_ptr()
+    aligned = address % must.VECTOR_BYTES if address else None
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, aligned
 
 
@@ -71,6 +72,12 @@ def device_problems(tensors: dict[str, torch.Tensor]) -> Iterator[Problem]:
     reference = next(iter(tensors))
     device = tensors[reference].device
     yield from present(must.same_device(name, tensor, reference, device) for name, tensor in tensors.items())
+
+
+def memory_problems(tensors: dict[str, torch.Tensor], addresses: bool) -> Iterator[Problem]:
+    """Every tensor has memory, where `addresses` may be read."""
+    if addresses:
+        yield from present(must.has_memory(name, tensor) for name, tensor in tensors.items())
 
 
 def tensor_problems(tensors: dict[str, Any]) -> Iterator[Problem]:
@@ -133,6 +140,7 @@ def output_problems(
             must.dtype_in(name, out, [dtype]),
             must.shape_in(name, out, tuple(shape), meaning=meaning),
             must.contiguous(name, out),
+            must.resolved(name, out),
             must.untracked(name, out),
         ]
     )

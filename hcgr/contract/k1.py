@@ -13,6 +13,7 @@ from hcgr.contract.common import (
     arch_problems,
     device_problems,
     in_groups,
+    memory_problems,
     norm_weight_problems,
     output_problems,
     present,
@@ -152,6 +153,7 @@ def k1_problems(
     yield from in_groups(
         arguments,
         lambda: device_problems(tensors),
+        lambda: memory_problems(tensors, addresses),
         lambda: residual_problems(residual, hc_count),
         shapes,
         rows,

@@ -14,6 +14,7 @@ from hcgr.contract.common import (
     arch_problems,
     device_problems,
     in_groups,
+    memory_problems,
     norm_weight_problems,
     output_problems,
     present,
@@ -106,6 +107,7 @@ def k2_problems(
     yield from in_groups(
         arguments,
         lambda: device_problems(tensors),
+        lambda: memory_problems(tensors, addresses),
         lambda: residual_problems(r2, hc_count, "r2"),
         shapes,
         lambda: _row_problems(r2.shape[0], block_m),

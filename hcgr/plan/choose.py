@@ -5,7 +5,8 @@ over K or several; *decoupled*, which is ``split_k=1`` or a given `stages`, what
 weight of too many columns for one workgroup takes.
 
 A tuned plan is discarded for the heuristic where it does not apply: another hidden size or CU count, a shape or
-depth that cannot be built, no tile height that divides the rows. All functions are pure and cached.
+depth that cannot be built, no tile height that divides the rows. Where the entry was made for just this shape, a
+:class:`~hcgr.plan.request.DiscardedPlanWarning` says that it cannot be built. Results are cached.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from hcgr.plan.k1_limits import FILLED, FUSED_TILES, K1Plan
 from hcgr.plan.request import (
     AUTO,
     K1_HEIGHTS,
+    DiscardedPlanWarning,
     NoPlanError,
     Request,
     applies,
+    discarded,
     is_skinny,
     live_columns,
     merged_rows,
@@ -44,6 +47,7 @@ __all__ = [
     "K1_HEIGHTS",
     "K2_HEIGHTS",
     "AnyK1Plan",
+    "DiscardedPlanWarning",
     "NoPlanError",
     "Request",
     "by_argument",
@@ -224,7 +228,10 @@ def _tuned_k1(shape: _Shape) -> K1Plan | None:
             plan = shape.decoupled(entry["stages"], entry["column_groups"], row_tiles, waves)
         else:
             plan = shape.split(entry["split_k"], row_tiles, waves)
-        if not shape.runs(plan):
+        problem = next(_limits(plan, shape.arch), None)
+        if problem is not None and shape.folded and shape.n_pad == entry["n_pad"]:
+            discarded("k1", shape.arch.name, shape.rows, problem)
+        if problem is not None or not shape.runs(plan):
             return None
         if shape.rows % _rows(plan) == 0:
             return plan

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hcgr import arch as arch_table
 from hcgr.arch import Arch
 from hcgr.plan.k2 import BLOCK_ROWS, WAVE_CHUNK, K2Plan, plan_k2
-from hcgr.plan.request import NoPlanError, applies
+from hcgr.plan.request import NoPlanError, applies, discarded
 from hcgr.requirements import Problem
 from hcgr.tuned import table
 
@@ -80,11 +80,15 @@ def _tuned_k2(base: K2Plan, tokens: int, arch: Arch, cus: int, lora_stride: int)
     entry = table.up_gate_mix_entry(arch.name, tokens, lora_stride)
     if entry is None or not applies(entry, base.hc, base.hs, cus):
         return None
+    problem: str | None = None
     for rows in (r for r in K2_HEIGHTS if r <= entry["block_rows"] and tokens % r == 0):
         names = ("column_waves", "stream_waves", "passes")
         plan = replace(base, block_rows=rows, **{name: entry[name] for name in names})
-        if not any(plan.problems(arch)):
+        problem = next(plan.problems(arch), None)
+        if problem is None:
             return plan
+    if problem is not None and lora_stride == entry["n_pad"]:
+        discarded("up_gate_mix", arch.name, tokens, problem)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -108,3 +109,13 @@ def live_columns(lowrank: int, hc: int, n_pad: int) -> int:
 def applies(entry: table.Entry, hc: int, hs: int, cus: int) -> bool:
     """Whether a table entry is for this shape and device, and names a tile."""
     return (entry["hc"], entry["hidden"], entry["cus"]) == (hc, hc * hs, cus) and entry["method"] != "heuristic"
+
+
+class DiscardedPlanWarning(RuntimeWarning):
+    """An entry of the tuned table, made for just this shape, names a plan that cannot be built: the table is wrong."""
+
+
+def discarded(kernel: str, arch: str, tokens: int, problem: Problem | str) -> None:
+    """Say that the heuristic plans a call for which there is an entry; once a shape, for plans are cached."""
+    message = f"the tuned {kernel} plan for {tokens} rows on {arch} cannot be built and is discarded: {problem}"
+    warnings.warn(message, DiscardedPlanWarning, stacklevel=2)

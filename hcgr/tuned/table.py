@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +39,8 @@ METHOD_COUNTS: dict[str, dict[str, tuple[str, ...]]] = {
         "tile": ("block_rows", "column_waves", "stream_waves", "passes"),
     },
 }
-_SECTION = re.compile(r"(k1|up_gate_mix)(?:_n([1-9]\d*))?")
+_SECTION = re.compile(r"(k1|up_gate_mix)(?:_n([1-9][0-9]*))?")
+_COUNT = re.compile(r"[1-9][0-9]*")
 
 
 class TunedTableError(ValueError):
@@ -90,10 +92,17 @@ def parse(data: Any) -> dict[str, dict[str, Section]]:
                 raise TunedTableError(f"{place} must be k1, up_gate_mix or one of them with _n<columns>, got {name!r}")
             _require(isinstance(entries, dict) and bool(entries), place, "an object with entries", entries)
             for tokens, entry in entries.items():
-                _require(tokens.isdecimal() and tokens[0] != "0", place, "keyed by token counts", tokens)
+                _require(bool(_COUNT.fullmatch(tokens)), place, "keyed by token counts", tokens)
                 check_entry(f"{place}/{tokens}", match[1], entry)
             parsed[arch][name] = {int(t): entries[t] for t in sorted(entries, key=int)}
     return parsed
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys are told apart: of two equal ones, JSON readers keep the last without a word."""
+    for key, found in Counter(key for key, _ in pairs).items():
+        _require(found == 1, PATH.name, f"without a second {key!r} in one object", f"{found} of them")
+    return dict(pairs)
 
 
 @lru_cache(maxsize=1)
@@ -104,9 +113,9 @@ def loaded() -> dict[str, dict[str, Section]]:
         TunedTableError: if it is malformed: a damaged table is no reason to run something else silently.
     """
     try:
-        return parse(json.loads(PATH.read_text(encoding="utf-8")))
-    except json.JSONDecodeError as error:
-        raise TunedTableError(f"{PATH.name} must be JSON, got {error}") from error
+        return parse(json.loads(PATH.read_text(encoding="utf-8"), object_pairs_hook=_once))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise TunedTableError(f"{PATH.name} must be JSON in UTF-8, got {error}") from error
 
 
 def nearest(section: Section, tokens: int) -> Entry | None:

@@ -256,4 +256,5 @@ COMBINE = EntryPoint(
     launches=lambda params: params["m"] > 0,
     limits=KERNEL_LIMITS,
     paths=lambda params: ("combine",),
+    invalid={"weight_dtype": "float16"},
 )

@@ -32,10 +32,12 @@ from validation.ops import cost_cases, traffic
 from validation.ops.allocations import own_allocations
 from validation.ops.axes import Shape
 from validation.ops.chosen import Recorder
-from validation.ops.traffic import Lines
+from validation.ops.traffic import Lines, Work
 from validation.stages.isa import Resources, kernel_resources
 
 BUDGET = Path(__file__).with_name("budget.json")
+#: Figures of a budget row: none may grow.
+FIGURES = ("bytes_moved", "mfma", "launches", *traffic.WORK)
 BF16 = torch.bfloat16
 _PATHS = {
     "k1_skinny": "skinny",
@@ -76,12 +78,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Measured:
-    """One emulated call: what each launch moved and multiplied, and the weights that it read again."""
+    """One emulated call: what each launch moved, multiplied and worked, and the weights that it read again."""
 
     names: list[str]
     lines: list[Lines]
     rereads: dict[str, int]
     mfma: list[int]
+    work: list[Work]
 
 
 #: What a worker has measured, by everything that determines it: several row counts may share plans.
@@ -154,6 +157,7 @@ def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool) -> Measure
         [traffic.launch_lines(result.counts, own) for result, own in pairs],
         _rereads(pairs),
         [_mfma(result) for result in results],
+        [traffic.launch_work(result.counts, result.mnemonics) for result in results],
     )
 
 
@@ -167,7 +171,7 @@ def _measure_five_stage(bench: Any, rows: int, shape: Shape) -> Measured:
         traffic.launch_lines(result.counts, {n: known[t.data_ptr()] for n, t in launch.tensors.items()})
         for result, launch in zip(results, launches, strict=True)
     ]
-    return Measured([result.kernel for result in results], lines, {}, [_mfma(result) for result in results])
+    return Measured([result.kernel for result in results], lines, {}, [_mfma(result) for result in results], [])
 
 
 def _require_counted(results: list[Any], launches: list[Launch]) -> None:
@@ -182,14 +186,13 @@ def _missing(lines: Lines) -> list[str]:
 
 
 def _rereads(pairs: list[tuple[Any, dict[str, str]]]) -> dict[str, int]:
-    """Lines of each weight that a workgroup read after another one had, summed over launches."""
+    """Lines of each weight that were read again, summed over launches."""
     extra: dict[str, int] = {}
     for result, names in pairs:
         for argument, numbers in result.counts["arguments"].items():
             name = names.get(argument)
             if name in ("weight", "w_up"):
-                again = numbers["lines_read_by_workgroups"] - numbers["lines_read"]
-                extra[name] = extra.get(name, 0) + again
+                extra[name] = extra.get(name, 0) + traffic.lines_again(numbers)
     return extra
 
 
@@ -300,12 +303,13 @@ class CostDriver:
             "bytes_compulsory": least,
             "ratio": moved / least,
             "limit": cost_cases.limit(m, shape, fold),
-            "budget": committed and {k: committed[k] for k in ("path", "bytes_moved", "mfma", "launches")},
+            "budget": committed and {k: committed[k] for k in ("path", *FIGURES)},
             "weight_lines_reread": sum(first.rereads.values()) if factor == 1 else None,
             "blocks_agree": _agree(runs, p["blocks"]),
             "mfma": sum(mfma),
             "mfma_due": due,
             "mfma_padding": padding,
+            "work": traffic.add_work(first.work, factor),
             "vgprs": max(kernel.vgprs for kernel in resources),
             "lds_bytes": max(kernel.lds_bytes for kernel in resources),
             "lds_limit": arch.lds_bytes,
@@ -340,21 +344,22 @@ class CostDriver:
             checks.append(_judged("traffic", row["ratio"] <= row["limit"], f"{moved}, at most {row['limit']:.4f}"))
         if row["blocks_agree"] is not None:
             checks.append(
-                _judged("scaling", row["blocks_agree"], "two blocks move twice the lines of one, weights once")
+                _judged("scaling", row["blocks_agree"], "two blocks move and do twice what one does, weights once")
             )
         if "skinny" in row["path"]:
             count, again = len(row["kernels"]), row["weight_lines_reread"]
             checks.append(_judged("launches", count == 2, f"{count} launches, 2 due"))
-            checks.append(_judged("weights", again == 0, f"{again} lines of weights read by a second workgroup"))
+            checks.append(_judged("weights", again == 0, f"{again} lines of weights read a second time"))
         return checks
 
 
 def _agree(runs: list[Measured], blocks: tuple[int, ...]) -> bool | None:
-    """Whether a longer run moved what scaling the first one says; ``None`` with one run."""
+    """Whether a longer run moved and worked what scaling the first one says; ``None`` with one run."""
     if len(runs) == 1:
         return None
     return all(
         traffic.scale_lines(traffic.add_lines(runs[0].lines), rows // blocks[0]) == traffic.add_lines(run.lines)
+        and traffic.add_work(runs[0].work, rows // blocks[0]) == traffic.add_work(run.work)
         for run, rows in zip(runs[1:], blocks[1:], strict=True)
     )
 
@@ -363,15 +368,21 @@ def _judged(output: str, passed: bool, message: str) -> JsonDict:
     return comparison(output, "cost", passed, message)
 
 
+def figures(row: JsonDict) -> dict[str, int]:
+    """The figures of a cost record that its budget holds, in the order of :data:`FIGURES`."""
+    found = {"bytes_moved": row["bytes_moved"], "mfma": row["mfma"], "launches": len(row["kernels"]), **row["work"]}
+    return {name: found[name] for name in FIGURES}
+
+
 def _budget_check(row: JsonDict) -> JsonDict:
-    """The committed row: the same path, no more bytes, matrix instructions or launches."""
+    """The committed row: the same path, and no figure above it."""
     committed = row["budget"]
     again = "python -m validation.ops.make_budget writes the table"
     if committed is None:
         return _judged("budget", False, f"no row for {row['arch']} {row['case']} in {BUDGET.name}; {again}")
     if committed["path"] != row["path"]:
         return _judged("budget", False, f"the plan picks {row['path']}, the budget is for {committed['path']}; {again}")
-    now = {"bytes_moved": row["bytes_moved"], "mfma": row["mfma"], "launches": len(row["kernels"])}
+    now = figures(row)
     worse = [f"{name} is {value}, budget {committed[name]}" for name, value in now.items() if value > committed[name]]
     better = [name for name, value in now.items() if value < committed[name]]
     message = "; ".join(worse) or (f"below budget: {', '.join(better)} ({again})" if better else "exactly on budget")

@@ -36,6 +36,7 @@ COMBINE_AND_MIX = EntryPoint(
     launches=_launches,
     limits=KERNEL_LIMITS,
     timeout_s=300.0,
+    invalid={"norm": ("float16", "shared")},
     paths=mix_grid.paths,
 )
 MIX = EntryPoint(
@@ -48,6 +49,7 @@ MIX = EntryPoint(
     launches=_launches,
     limits=KERNEL_LIMITS,
     timeout_s=300.0,
+    invalid={"norm": ("float16", "shared")},
     paths=mix_grid.paths,
 )
 K1 = EntryPoint(
@@ -60,6 +62,7 @@ K1 = EntryPoint(
     launches=_launches,
     limits=KERNEL_LIMITS,
     timeout_s=300.0,
+    invalid={"norm": ("float16", "shared")},
     paths=lambda params: (direct_grid.k1_path(params),),
 )
 K2 = EntryPoint(
@@ -72,6 +75,7 @@ K2 = EntryPoint(
     launches=_launches,
     limits=KERNEL_LIMITS,
     timeout_s=300.0,
+    invalid={"norm": ("float16", "shared")},
     paths=lambda params: ("k2",),
 )
 

@@ -21,6 +21,7 @@ from validation.cases import COMMAND
 from validation.cli import default_jobs
 from validation.devices.pool import Pool
 from validation.operation import JsonDict, load_operation
+from validation.ops.cost import FIGURES, figures
 from validation.stages import STAGES, Request, cost
 
 TARGET = Path(__file__).with_name("budget.json")
@@ -54,10 +55,8 @@ def budget_row(row: JsonDict) -> JsonDict:
         "arch": row["arch"],
         "case": row["case"],
         "path": row["path"],
-        "bytes_moved": row["bytes_moved"],
+        **figures(row),
         "ratio": round(row["ratio"], 4),
-        "mfma": row["mfma"],
-        "launches": len(row["kernels"]),
     }
 
 
@@ -67,8 +66,8 @@ def changes(old: JsonDict, rows: list[JsonDict]) -> list[str]:
     lines = []
     for row in rows:
         known = before.get((row["arch"], row["case"]))
-        for name in ("bytes_moved", "mfma", "launches"):
-            if known is not None and row[name] > known[name]:
+        for name in FIGURES:
+            if known is not None and name in known and row[name] > known[name]:
                 lines.append(f"{row['arch']} {row['case']}: {name} grows from {known[name]} to {row[name]}")
     return lines
 

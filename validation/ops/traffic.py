@@ -20,7 +20,12 @@ TILE = 16
 #: Columns of h that K2 multiplies at a time.
 RANK_BLOCK = 32
 
+#: What a launch does beside moving lines: bytes that its instructions ask global memory for, however often and from
+#: whatever cache; vector instructions, a wave each, matrix ones apart; cycles of LDS.
+WORK = ("bytes_requested", "valu", "lds_cycles")
+
 Lines = dict[str, dict[str, int]]
+Work = dict[str, int]
 
 
 def compulsory_bytes(m: int, shape: Shape) -> int:
@@ -45,6 +50,24 @@ def launch_lines(counts: Mapping[str, Any], names: Mapping[str, str]) -> Lines:
         for direction in own:
             own[direction] += numbers.get(f"lines_{direction}{suffix}", 0)
     return lines
+
+
+def launch_work(counts: Mapping[str, Any], mnemonics: Mapping[str, int]) -> Work:
+    """The figures of :data:`WORK` of one launch."""
+    vector = sum(n for name, n in mnemonics.items() if name.startswith("v_") and not name.startswith("v_mfma"))
+    requested = sum(counts.get(f"global_bytes_{direction}", 0) for direction in ("read", "written"))
+    return {"bytes_requested": requested, "valu": vector, "lds_cycles": counts.get("lds_cycles", 0)}
+
+
+def add_work(parts: Sequence[Work], factor: int = 1) -> Work:
+    """Sum over launches of a call with ``factor`` times the rows: every workgroup works alike."""
+    return {name: factor * sum(part[name] for part in parts) for name in WORK}
+
+
+def lines_again(numbers: Mapping[str, int]) -> int:
+    """Lines of one argument that a launch read more than once: in another workgroup, or again in the same one."""
+    once, asked = numbers.get("lines_read", 0), numbers.get("bytes_read", 0)
+    return max(numbers.get("lines_read_by_workgroups", 0), -(-asked // LINE)) - once
 
 
 def add_lines(parts: Sequence[Lines]) -> Lines:

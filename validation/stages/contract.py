@@ -5,10 +5,12 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from validation import grid_control
 from validation.cases import Task, case_seed, comparison, fragment
 from validation.operation import ContractCall, ContractRow, EntryPoint, JsonDict, SkipCase, resolve_reference
 from validation.stages import Request, find_planned
 from validation.stages.blame import is_ours
+from validation.stages.correctness import judge
 
 NAME = "contract"
 TITLE = "Error contract"
@@ -27,7 +29,17 @@ def plan(request: Request) -> list[Task]:
             params = {"error": row.error, "mentions": list(row.mentions)}
             seed = case_seed(request.seed, case_id)
             tasks.append(Task(case_id, NAME, payload, (row.why,), params, seed, entry.timeout_s))
+        if entry.invalid:
+            tasks.append(_grid_control(request, entry))
     return tasks
+
+
+def _grid_control(request: Request, entry: EntryPoint) -> Task:
+    case_id = f"{NAME}.{entry.name}.{grid_control.ROW}"
+    payload = {"op": request.operation_name, "entry": entry.name, "row": grid_control.ROW, "seed": request.seed}
+    params = {"axes": [axis.name for axis in entry.grid.axes], "invalid": sorted(entry.invalid)}
+    seed = case_seed(request.seed, case_id)
+    return Task(case_id, NAME, payload, (grid_control.WHY,), params, seed, entry.timeout_s)
 
 
 def find(request: Request, case_id: str) -> Task:
@@ -37,7 +49,10 @@ def find(request: Request, case_id: str) -> Task:
 
 def execute(payload: JsonDict, context: Any) -> JsonDict:
     """Make one call and judge the refusal."""
-    entry: EntryPoint = context.operation(payload["op"]).entry_point(payload["entry"])
+    operation = context.operation(payload["op"])
+    entry: EntryPoint = operation.entry_point(payload["entry"])
+    if payload["row"] == grid_control.ROW:
+        return _credit(grid_control.checks(operation, entry, payload["seed"], context.open_bench, judge))
     row = next(row for row in entry.contract if row.name == payload["row"])
     with context.bench() as bench:
         try:
@@ -62,6 +77,12 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
     evidence = {"comparisons": checks, "launches": session.launches, "findings": session.findings, "detail": detail}
     facts = {"raised": type(raised).__name__ if raised else None, "message": str(raised) if raised else ""}
     return fragment("fail" if wrong else "pass", wrong, facts=facts, **evidence)
+
+
+def _credit(checks: list[JsonDict]) -> JsonDict:
+    """A control that does not hold is no fault of the code under test: its grid proves nothing, either way."""
+    wrong = "; ".join(check["message"] for check in checks if not check["passed"])
+    return fragment("error" if wrong else "pass", wrong and f"the grid is not credited: {wrong}", comparisons=checks)
 
 
 def image(tensor: Any) -> bytes:

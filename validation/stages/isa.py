@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+#: The safe loader, in C where PyYAML has it: ten times as fast.
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _METADATA = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata\s*$", re.DOTALL | re.MULTILINE)
 
 #: The arch of a target ID such as ``amdgcn-amd-amdhsa-unknown-gfx942:sramecc+:xnack-``.
@@ -70,7 +72,7 @@ def kernel_resources(asm: str) -> list[Resources]:
     found = _METADATA.search(asm)
     if not found:
         raise MetadataError("the assembly text has no .amdgpu_metadata section")
-    metadata = yaml.safe_load(found.group(1))
+    metadata = yaml.load(found.group(1), Loader=_LOADER)
     kernels = metadata.get("amdhsa.kernels") or []
     if not kernels:
         raise MetadataError("the metadata lists no kernel")
