@@ -18,6 +18,8 @@ from validation.base.revision import Base, BaseError, resolve_base
 from validation.base.run import PolicyError, prepared
 from validation.cases import COMMAND
 from validation.command_line import CommandLine, Parser, UsageError
+from validation.executors import ExecutorError, opened
+from validation.executors.options import add_executor, check_executor
 from validation.operation import JsonDict, UnknownOperationError, load_operation, registered_operations
 from validation.report import console, show
 from validation.report.check import InvalidReportError
@@ -47,6 +49,7 @@ examples:
   hcgr-validate --arch gfx942 --case ID --seed N    one case alone, as a failing case prints it
   hcgr-validate --arch gfx942 --base origin/main --report out.json    what a change did, and what it did to the judge
   hcgr-validate --arch gfx942 --shard 2/4 --report part2.json    a quarter; join all with hcgr-report merge
+  hcgr-validate --arch gfx942 --executor dask --scheduler tcp://host:8786    its cases on the workers of a Dask cluster
 
 exit codes:
   0    PASS          every stage that was selected passed, with kernels executed
@@ -222,6 +225,7 @@ def parser() -> argparse.ArgumentParser:
         help="also run the instruction vectors and the selected kernel cases both on a GPU of the arch and in the "
         "emulator, and report each difference; needs such a GPU and a source checkout",
     )
+    add_executor(p)
     p.add_argument("--list", action="store_true", help="list stages and cases with their reasons, and stop")
     return p
 
@@ -262,6 +266,7 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
         raise UsageError("--case runs the cases it names alone and does not go together with --only or --skip")
     if plan.cases and plan.shard:
         raise UsageError("--case runs the cases it names alone and does not go together with --shard")
+    check_executor(options)
     plan.check()
     if options.accept_policy and not options.base:
         raise UsageError("--accept-policy accepts findings of --base REV, which is not given")
@@ -276,7 +281,7 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
     _check_paths(paths)
     if plan.calibrate and not _calibratable(arches, device_modules):
         return EXIT_CODES["INCONCLUSIVE"]
-    return _validate(plan, arches, paths, base, options.accept_policy)
+    return _validate(plan, arches, paths, base, options)
 
 
 def _calibratable(arches: Sequence[str], device_modules: tuple[str, ...]) -> bool:
@@ -321,7 +326,7 @@ def _cases(plan: Plan) -> list[tuple[str, str, list[tuple[str, Sequence[str]]]]]
 
 
 def _validate(
-    plan: Plan, arches: list[str], paths: dict[str, dict[str, Path]], base: Base | None, accepted: Sequence[str]
+    plan: Plan, arches: list[str], paths: dict[str, dict[str, Path]], base: Base | None, options: argparse.Namespace
 ) -> int:
     arch = arches[0]
     codes: list[int] = []
@@ -331,8 +336,10 @@ def _validate(
     try:
         with contextlib.ExitStack() as stack:
             if base is not None:
-                ready = prepared(base, plan.operation, plan.operation_name, plan.seed, accepted)
+                ready = prepared(base, plan.operation, plan.operation_name, plan.seed, options.accept_policy)
                 plan = replace(plan, base=stack.enter_context(ready))
+            executor = opened(options.executor, plan.jobs, options.scheduler, plan.packages())
+            plan = replace(plan, executor=stack.enter_context(executor))
             for arch in arches:
                 with console.view() as shown:
                     report = run_arch(plan, arch, shown)
@@ -349,6 +356,9 @@ def _validate(
         unwritten = "; no report was written" if paths else ""
         FRAME.complain(f"interrupted while validating {arch}{unwritten}{kept}")
         return EXIT_INTERRUPTED
+    except ExecutorError as error:
+        FRAME.complain(f"{error}; no report was written for {arch}")
+        return EXIT_CODES["INCONCLUSIVE"]
     finally:
         signal.signal(signal.SIGTERM, previous)
     return _worst(codes)

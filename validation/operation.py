@@ -78,7 +78,8 @@ class EntryPoint:
     tells whether a case launches anything: by default all do but those whose parameter ``m`` is zero. ``paths``
     maps them to the paths that the case was built to take: a case whose receipts lack one of them fails.
     ``limits`` holds the largest value accepted for a resource of :class:`validation.stages.isa.Resources`, by
-    field name.
+    field name. ``invalid`` maps axes to a value that the function must refuse; with one, the contract stage also runs
+    the control of the grid (:mod:`validation.grid_control`), without which nothing shows that the grid reaches it.
     """
 
     name: str
@@ -91,6 +92,7 @@ class EntryPoint:
     limits: Mapping[str, int] = field(default_factory=dict)
     timeout_s: float = 120.0
     paths: Callable[[Mapping[str, Any]], tuple[str, ...]] = _no_paths
+    invalid: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from validation import devices
 from validation.base import compare
 from validation.base.run import Prepared, Seams, on_base, part
 from validation.cases import Outcome, Task, case_record, replay_command
-from validation.devices.pool import Pool
+from validation.executors import Executor, Local, TaskPool
 from validation.near import hint
 from validation.operation import JsonDict, Operation
 from validation.report.builder import StageRun, build_report
@@ -31,6 +32,7 @@ class Plan:
     """What a run was asked to do. ``operation_name`` is the name that loads ``operation`` in a worker.
 
     ``cases`` are run alone: the stages that they are of in the order of stages, those of one stage in theirs.
+    ``executor`` has the cases run, if it is given; ``jobs`` local workers do so otherwise.
     """
 
     operation: Operation
@@ -49,6 +51,7 @@ class Plan:
     mutants: tuple[str, ...] = ()
     base: Prepared | None = None
     calibrate: bool = False
+    executor: Executor | None = None
 
     def request(self, arch: str) -> Request:
         """What the stages plan from."""
@@ -61,6 +64,11 @@ class Plan:
         """The tasks of a stage that are to run here, and how many there are in all shards."""
         planned = self.named(name, arch) if self.cases else stage(name).plan(self.request(arch))
         return (self.shard.take(planned) if self.shard else planned), len(planned)
+
+    def packages(self) -> tuple[str, ...]:
+        """The packages whose sources decide an outcome, beside the validator's own."""
+        module = [self.operation_name.partition(":")[0].partition(".")[0]] if ":" in self.operation_name else []
+        return (*self.operation.packages, *module)
 
     def selected(self) -> tuple[str, ...]:
         """Names of the stages to run, in order."""
@@ -141,33 +149,44 @@ class Pools:
 
     A GPU's workers run FlyDSL's own backend; assembly text comes from the compile-only device, and stages of emulated
     evidence run in the emulator there too. Every other device does all of it in its own workers. All are given the
-    variables ``extra``.
+    variables ``extra``. The claimed GPU is this machine's, so what runs on it is not handed to an executor elsewhere.
     """
 
-    def __init__(self, jobs: int, arch: str, module: str | None, extra: Mapping[str, str] | None = None) -> None:
-        self._jobs, self._arch, self._module, self._extra = jobs, arch, module, dict(extra or {})
-        self._pools: dict[str, Pool] = {}
+    def __init__(
+        self,
+        jobs: int,
+        arch: str,
+        module: str | None,
+        extra: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        self._arch, self._module, self._extra = arch, module, dict(extra or {})
+        self._here = Local(jobs)
+        self._executor = executor or self._here
+        self._pools: dict[str, TaskPool] = {}
 
     def __enter__(self) -> Pools:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        for pool in self._pools.values():
-            pool.close()
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        with contextlib.ExitStack() as stack:  # each is left, whatever another one raises
+            for pool in self._pools.values():
+                stack.callback(pool.__exit__, kind, *exception)
 
     @property
     def replaced(self) -> int:
         """Workers that died or had to be ended."""
         return sum(pool.replaced for pool in self._pools.values())
 
-    def fitting(self, module: Stage) -> Pool:
+    def fitting(self, module: Stage) -> TaskPool:
         """The pool in which the tasks of a stage run; only called when there is a device."""
         assert self._module is not None
         on_gpu = devices.device(self._module).LEVEL == "runtime"
         name = devices.BESIDE_A_GPU.get(module.LEVEL or "", self._module) if on_gpu else self._module
         if name not in self._pools:
-            environment = devices.device(name).worker_environment(self._arch)
-            self._pools[name] = Pool(self._jobs, self._arch, name, environment | self._extra)
+            device = devices.device(name)
+            executor = self._here if device.LEVEL == "runtime" else self._executor
+            self._pools[name] = executor.pool(self._arch, name, device.worker_environment(self._arch) | self._extra)
         return self._pools[name]
 
 
@@ -177,12 +196,15 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
     module, claims = claim_device(arch, plan.device_modules)
     claimed = next((claim for claim in claims if claim.available), None)
     runs: list[StageRun] = []
-    with Pools(plan.jobs, arch, module) as pools:
+    executor = plan.executor or Local(plan.jobs)
+    executor.begin()
+    with Pools(plan.jobs, arch, module, executor=executor) as pools:
         for name in STAGES:
             runs.append(_run_stage(plan, arch, stage(name), claimed, pools, progress))
         replaced = pools.replaced
     compared: JsonDict | None = None
     if plan.base is not None:
+        # here: the base's code is in a worktree of this machine
         with Pools(plan.jobs, arch, module, plan.base.worker_environment()) as pools:
             compared = _compare(plan, plan.base, arch, claimed, runs, pools, progress)
             replaced += pools.replaced
@@ -213,7 +235,7 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         required=plan.required,
         partial=plan.left_out(),
         covers=covers,
-        workers={"jobs": plan.jobs, "replaced": replaced},
+        workers={"jobs": executor.jobs, "replaced": replaced, "executor": executor.record()},
         base=compared,
         calibration=calibration,
     )
@@ -271,11 +293,11 @@ def _run_stage(
     order = {task.id: position for position, task in enumerate(tasks)}
     progress.stage_started(arch, module.TITLE, len(tasks))
     begun = time.monotonic()
-    records: list[JsonDict] = []
+    by_id: dict[str, JsonDict] = {}
     for task, outcome in pools.fitting(module).run(tasks, STAGES):
-        records.append(_record(plan, arch, task, outcome))
-        progress.case_done(arch, records[-1])
-    records.sort(key=lambda record: order[record["id"]])
+        by_id[task.id] = _record(plan, arch, task, outcome)  # a second outcome of a task replaces the first
+        progress.case_done(arch, by_id[task.id])
+    records = sorted(by_id.values(), key=lambda record: order[record["id"]])
     evidence = module.LEVEL if module.LEVEL is not None else level
     return StageRun(
         module.NAME,

@@ -1,14 +1,15 @@
 """The worker process: takes tasks from a pipe, runs them, answers on another pipe.
 
-Started as ``python -m validation.worker`` by :mod:`validation.devices.pool`. Requests and answers are JSON, one a
-line, on two descriptors of their own: standard output and error belong to the code under test, which may print
-anything there, and go to files that the parent reads only when something went wrong.
+Started as ``python -m validation.worker`` by :mod:`validation.devices.pool`, below a keeper that ends what it leaves
+behind. Requests and answers are JSON, one a line, on two descriptors of their own: standard output and error belong to
+the code under test, which may print anything there, and go to files that the parent reads only when something went
+wrong. A request holds a number that was drawn for it, which the answer repeats, and so does the line after it that says
+that the worker has ended the case's processes and waits again.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib
 import json
 import os
@@ -21,9 +22,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from validation import devices
+from validation.devices.keeper import end_children, keep
 from validation.operation import Bench, JsonDict, Operation, load_operation
 
-_PR_SET_PDEATHSIG = 1
+#: Bytes of a task's standard error that a stage is shown.
+STDERR_SHOWN = 1 << 20
 
 
 class TaskContext:
@@ -45,37 +48,34 @@ class TaskContext:
     @contextmanager
     def bench(self) -> Iterator[Bench]:
         """A fresh bench on this worker's device, closed afterwards."""
-        bench = devices.device(self.device).open_bench(self.arch)
+        bench = self.open_bench()
         try:
             yield bench
         finally:
             bench.close()
+
+    def open_bench(self) -> Bench:
+        """A fresh bench on this worker's device, which the caller closes."""
+        bench: Bench = devices.device(self.device).open_bench(self.arch)
+        return bench
 
     def begin(self) -> None:
         """Forget what earlier tasks wrote to standard error."""
         self._stderr_start = _size(self._stderr_path)
 
     def stderr_text(self) -> str:
-        """What this task has written to standard error so far, at the level of file descriptors."""
+        """What this task has written to standard error so far, at the level of file descriptors: the first MiB."""
         sys.stderr.flush()
         try:
             with self._stderr_path.open("rb") as stream:
                 stream.seek(self._stderr_start)
-                return stream.read().decode(errors="replace")
+                return stream.read(STDERR_SHOWN).decode(errors="replace")
         except FileNotFoundError:
             return ""
 
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def end_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent dies, however that happens (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise SystemExit("the process that started this worker is gone")
 
 
 def execute(request: JsonDict, context: TaskContext) -> JsonDict:
@@ -100,7 +100,10 @@ def serve(requests: TextIO, answers: TextIO, context: TaskContext) -> None:
     send({"ready": os.getpid()})
     for line in requests:
         request = json.loads(line)
-        send({"id": request["id"]} | execute(request, context))
+        mark = {"id": request["id"], "nonce": request["nonce"]}
+        send(mark | execute(request, context))
+        end_children()
+        send(mark | {"idle": True})
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -117,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=kind, required=True)
     arguments: Any = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when workers end
-    end_with_parent(arguments.parent)
+    keep(arguments.parent, (arguments.read_fd, arguments.write_fd))
     for descriptor in (arguments.read_fd, arguments.write_fd):
         os.set_inheritable(descriptor, False)
     context = TaskContext(arguments.arch, arguments.device, arguments.stderr)

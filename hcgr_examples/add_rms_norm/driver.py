@@ -44,5 +44,4 @@ class Driver(kit.CallDriver):
         weight = call.arguments["weight"].double()
         normed = outputs["residual"].double() * scale.want * weight
         error = normed.abs() * ((bounds.relative(scale) + 2 * U32) * bounds.SLACK) + SUBNORMAL32 * (1 + weight.abs())
-        residual = bounds.settle(added, added.abs() * U32, BF16)
-        return {"x": bounds.settle(normed, error, BF16), "residual": residual}
+        return {"x": bounds.settle(normed, error, BF16), "residual": bounds.settle(added, added.abs() * U32, BF16)}

@@ -46,5 +46,6 @@ ENTRY = EntryPoint(
     driver="hcgr_examples.add_rms_norm.driver:Driver",
     contract=CONTRACT,
     variant=lambda params: f"n{params['columns']}",
+    invalid={"columns": 1004},
 )
 OPERATION = Operation("add_rms_norm", "Fused add and RMSNorm", ("hcgr_examples",), (ENTRY,))

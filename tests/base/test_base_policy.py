@@ -12,7 +12,7 @@ import pytest
 import tiny_repository as tiny
 
 from validation.base import policy
-from validation.base.policy import Tree, Trees, budget, grid, mutants, skips, thresholds, tolerance
+from validation.base.policy import Tree, Trees, budget, grid, machinery, mutants, skips, thresholds, tolerance
 from validation.base.policy.describe import describe
 from validation.operation import JsonDict, load_operation
 from validation.report.verdict import decide
@@ -56,6 +56,20 @@ hcgr-mutate --arch all --min-kill-rate 1.0
 hcgr-report check out.json --against HEAD --pass
 pytest -n auto tests/
 """
+MACHINERY = """\
+import pytest
+
+
+@pytest.mark.parametrize("value", [1, 2, 3])
+def test_many(value):
+    assert value
+
+
+class TestKept:
+    def test_method(self):
+        with pytest.raises(ValueError):
+            int("")
+"""
 BUDGET = """{"rows": [{"arch": "gfx942", "case": "one", "path": "p", "bytes_moved": 100, "mfma": 4},
  {"arch": "gfx950", "case": "one", "path": "p", "bytes_moved": 90, "mfma": 4}]}"""
 MUTANT = """\
@@ -67,6 +81,8 @@ cases = ["tail"]
 FILES = {
     "oracle/bounds.py": ORACLE,
     "tests/test_it.py": TEST,
+    "tests/test_machinery.py": MACHINERY,
+    "validation/stages/judge.py": "def judge(case):\n    return case\n",
     ".ci/run": CI,
     "tiny/budget.json": BUDGET,
     "mutants/tail-guard/row/mutant.toml": MUTANT,
@@ -116,7 +132,13 @@ def description(tmp_path_factory: pytest.TempPathFactory) -> JsonDict:
 
 
 BOUNDS = "tolerance:oracle/bounds.py"
+MACHINE = "tests/test_machinery.py"
 SEEN = [
+    ("tests/test_it.py", "def test_one():\n    assert True\n", "", machinery, ["test:tests/test_it.py:test_one"]),
+    (MACHINE, "def test_many", "def _test_many", machinery, [f"test:{MACHINE}:test_many"]),
+    (MACHINE, "[1, 2, 3]", "[1, 2]", machinery, [f"test:{MACHINE}:test_many.parameters"]),
+    (MACHINE, "assert value", "return", machinery, [f"test:{MACHINE}:test_many.asserts"]),
+    (MACHINE, "def test_method", "def method", machinery, [f"test:{MACHINE}:TestKept.test_method"]),
     # what is changed, from what, to what, by which rule it is found, under which names
     ("oracle/bounds.py", "SLACK = 1.5", "SLACK = 1.75", tolerance, [f"{BOUNDS}:SLACK"]),
     ("oracle/bounds.py", "SLACK = 1.5", "SLACK = 1.25", tolerance, [f"{BOUNDS}:SLACK"]),
@@ -286,6 +308,37 @@ def test_what_leaves_the_oracle_is_one(pair: Pair) -> None:
     (pair.head / "oracle/bounds.py").unlink()
     names = ("STEP", "SLACK", "NAMES", "Bound.factor", "Bound.of")
     assert sorted(pair.found(tolerance)) == sorted(f"{BOUNDS}:{name}" for name in names)
+
+
+def test_a_test_file_removed_is_one_for_each_test(pair: Pair) -> None:
+    (pair.head / MACHINE).unlink()
+    assert pair.found(machinery) == [f"test:{MACHINE}:test_many", f"test:{MACHINE}:TestKept.test_method"]
+
+
+def test_a_test_that_moved_is_none_and_one_of_two_that_went_is_one(pair: Pair) -> None:
+    (pair.head / MACHINE).rename(pair.head / "tests/test_moved.py")
+    assert pair.found(machinery) == []
+    (pair.base / "tests/test_moved.py").write_text(MACHINERY)
+    assert pair.found(machinery) == [f"test:{MACHINE}:test_many", f"test:{MACHINE}:TestKept.test_method"]
+
+
+def test_what_judges_may_not_change_with_what_is_judged_unseen(pair: Pair) -> None:
+    def notes() -> list[str]:
+        with tiny.importable(pair.head):
+            given = policy.compared(pair.base, pair.head, load_operation(tiny.REFERENCE), tiny.REFERENCE, 0)
+            return policy.notes(given)
+
+    assert notes() == []
+    pair.put("validation/stages/judge.py", "return case", "return 'pass'")
+    pair.put("tiny/driver.py", "error <= BOUND,", "True,")
+    pair.put("oracle/bounds.py", '"""Bounds."""', '# of errors\n"""Bounds."""')  # says nothing else
+    (pair.head / "validation/stages/new.py").write_text("1\n")  # nobody names it yet
+    said = "the change is to what judges, not to the code under test: tiny/driver.py, validation/stages/judge.py"
+    assert (pair.found(machinery), notes()) == ([], [said])
+    pair.put("tiny/host.py", "if value < 0", "if value <= 0")
+    assert (pair.found(machinery), notes()) == (["judge:tiny", "judge:validation/stages"], [])
+    (pair.head / "validation/stages/judge.py").unlink()
+    assert pair.found(machinery) == ["judge:tiny", "judge:validation/stages"]
 
 
 def test_a_mutant_removed_is_one(pair: Pair) -> None:

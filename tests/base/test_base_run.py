@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,21 @@ def test_every_form_shows_the_comparison(changed: Report, form: str) -> None:
     plain = copy.deepcopy(changed)
     del plain["base"]
     assert "newly green" not in shown(plain | {"digest": ""}, form)
+
+
+def test_junit_charges_only_the_change(changed: Report) -> None:
+    root = ET.fromstring(shown(changed, "junit").encode())
+    cases = {case.attrib["name"]: case for case in root.iter("testcase")}
+    new, old = cases["scale.v5"], cases["scale.v3"]
+    assert [child.tag for child in new] == ["failure", "system-out"]
+    assert [child.tag for child in old] == ["skipped", "system-out"]
+    assert old[0].attrib["message"].startswith("red on the base too, not charged to the change: ")
+    assert "replay: hcgr-validate" in (old[1].text or "")
+    counted = {p.attrib["value"] for p in root.iter("property") if p.attrib["name"] == "red on both"}
+    assert counted == {"1"}
+    assert root.attrib["failures"] == "2"  # the case, and the verdict
+    alone = ET.fromstring(shown({key: value for key, value in changed.items() if key != "base"}, "junit").encode())
+    assert alone.attrib["failures"] == "3"
 
 
 @pytest.mark.parametrize("accepted", [False, True])

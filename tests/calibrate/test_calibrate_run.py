@@ -137,6 +137,16 @@ def test_the_command_writes_it_into_the_report(monkeypatch: Any, tmp_path: Path,
     report = json.loads(path.read_text())
     assert problems(report) == []
     assert "### Calibration" in FORMATS["markdown"](report)
+    assert "instruction vectors: 5 equal, 1 different, 0 lost, 2 not compared" in FORMATS["text"](report)
+    page = FORMATS["html"](report)
+    assert '<a href="#calibration">Calibration</a>' in page
+    assert '<h2 id="calibration">' in page
+    for words in ("<code>0x40400000</code><td><code>0x40400001</code>", "v1[5]", "<b>not compared</b>"):
+        assert words in page, words
+    assert "<b>lost</b>" not in page
+    del report["calibration"]
+    assert "alibration" not in FORMATS["html"](report)
+    report = json.loads(path.read_text())
     forge(report, lambda part: part["counts"]["vector"].update(different=0), "0 vectors different, its entries give 1")
     forge(report, lambda part: part["entries"].pop(0), "1 vectors different, its entries give 0")
     forge(report, lambda part: part["entries"][0].update(differing=0), "0 of ")

@@ -22,8 +22,8 @@ WORKFLOW = ROOT / ".github" / "workflows" / "hcgr.yml"
 ACTION = ROOT / ".github" / "actions" / "hcgr-validate" / "action.yml"
 PARSERS = {"hcgr-validate": validate.parser, "hcgr-report": report.parser}
 #: What a shell variable of a step stands for when its command line is tried.
-VALUES = {"ARCH": "gfx942", "OPERATION": "hcgr", "SEED": "0", "LEVEL": "default", "SHARD": "1/4", "FOLDER": "folder"}
-VALUES |= {"GITHUB_SHA": "0" * 40, "RUNNER_TEMP": "temp", "GITHUB_STEP_SUMMARY": "summary"}
+VALUES = {"ARCH": "gfx942", "OPERATION": "hcgr", "SEED": "0", "LEVEL": "default", "SHARD": "1/4", "BASE": "main"}
+VALUES |= {"FOLDER": "folder", "GITHUB_SHA": "0" * 40, "RUNNER_TEMP": "temp", "GITHUB_STEP_SUMMARY": "summary"}
 
 
 def load(path: Path) -> dict[Any, Any]:
@@ -108,6 +108,18 @@ def test_the_matrix_is_every_arch_and_all_shards_of_one_split() -> None:
     assert shards == [Shard(i + 1, len(shards)) for i in range(len(shards))]
     assert matrix["arch"] == jobs["verdict"]["strategy"]["matrix"]["arch"] == list(devices.ARCHES)
     assert jobs["verdict"]["needs"] == "validate"
+
+
+def test_a_pull_request_is_compared_with_its_base() -> None:
+    jobs = load(WORKFLOW)["jobs"]
+    (validate_step,) = [step for step in jobs["validate"]["steps"] if step.get("uses", "").startswith("./")]
+    assert validate_step["with"]["base"] == "${{ github.event.pull_request.base.sha }}"
+    for job in ("validate", "verdict"):  # the base's commit is not in a shallow checkout
+        (checkout,) = [step for step in jobs[job]["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+        assert checkout["with"]["fetch-depth"] == 0
+    (line,) = [words for words in command_lines(load(ACTION)) if words[0] == "hcgr-validate"]
+    assert line[line.index("--base") + 1] == "main"
+    assert '${BASE:+--base "$BASE"}' in ACTION.read_text(encoding="utf-8")  # a push has none
 
 
 def test_the_workflow_keeps_every_form_and_ends_in_a_gate() -> None:

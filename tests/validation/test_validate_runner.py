@@ -9,6 +9,7 @@ import pytest
 import validation_fakes as fakes
 
 from validation.cases import Task, stage_status
+from validation.devices.affinity import Affinity
 from validation.devices.pool import Pool
 from validation.report.check import problems
 from validation.report.verdict import decide
@@ -171,15 +172,18 @@ def test_a_case_that_eats_memory_costs_only_itself() -> None:
 
 
 def test_a_worker_takes_its_own_groups_first_and_idles_never() -> None:
-    with Pool(2, "gfx942", "validation_fakes", {}) as pool:
-        left, right = object(), object()
-        pool._groups.update({"a": left, "b": right})  # type: ignore[dict-item]
-        waiting = [Task(name, "fake", {}, group=name.partition(".")[0]) for name in ("a.1", "b.1", "c.1", "b.2")]
-        order = {}
-        for name, worker in (("left", left), ("right", right)):
-            rest = list(waiting)
-            order[name] = [rest.pop(pool._next(worker, rest)).id for _ in waiting]  # type: ignore[arg-type]
+    affinity: Affinity[str] = Affinity()
+    affinity.take("left", "a")
+    affinity.take("right", "b")
+    affinity.take("right", "a")  # another's: it stays where it is
+    waiting = [Task(name, "fake", {}, group=name.partition(".")[0]) for name in ("a.1", "b.1", "c.1", "b.2")]
+    order = {}
+    for name in ("left", "right"):
+        rest = list(waiting)
+        order[name] = [rest.pop(affinity.best(name, rest)).id for _ in waiting]
     assert order == {"left": ["a.1", "c.1", "b.1", "b.2"], "right": ["b.1", "b.2", "c.1", "a.1"]}
+    affinity.forget("left")
+    assert [affinity.best("right", waiting), affinity.best("left", waiting)] == [1, 0]
 
 
 def test_compile_only_reaches_inconclusive_at_most() -> None:

@@ -42,6 +42,23 @@ def test_only_residual_streams_count_by_workgroup() -> None:
     assert twice["w_up"] == {"read": 20, "written": 8}
 
 
+def test_work_is_what_instructions_ask_for() -> None:
+    counts = {"global_bytes_read": 640, "global_bytes_written": 64, "lds_bytes_read": 8, "lds_cycles": 12}
+    mnemonics = {"v_add_f32": 3, "v_mfma_f32_16x16x16_bf16": 5, "v_accvgpr_read": 1, "s_add": 7, "ds_read": 1}
+    work = traffic.launch_work(counts, mnemonics)
+    assert work == {"bytes_requested": 704, "valu": 4, "lds_cycles": 12}
+    assert traffic.launch_work({}, {}) == dict.fromkeys(traffic.WORK, 0)
+    assert traffic.add_work([work, work], 3) == {"bytes_requested": 4224, "valu": 24, "lds_cycles": 72}
+
+
+@pytest.mark.parametrize(
+    ("by_workgroups", "asked", "again"), [(10, 1280, 0), (12, 1280, 2), (10, 2560, 10), (10, 1281, 1), (12, 640, 2)]
+)
+def test_lines_read_again_count_within_a_workgroup_too(by_workgroups: int, asked: int, again: int) -> None:
+    numbers = {"lines_read": 10, "lines_read_by_workgroups": by_workgroups, "bytes_read": asked}
+    assert traffic.lines_again(numbers) == again
+
+
 @pytest.mark.parametrize(("mfma_k", "k1", "k2"), [(16, 107520, 102400), (32, 53760, 51200)])
 def test_matrix_instructions_of_the_production_shape(mfma_k: int, k1: int, k2: int) -> None:
     # 128 rows: 8 row tiles, 21 column tiles of K1 over K = 10240; K2: 640 column tiles over r = 320
@@ -78,8 +95,11 @@ def test_limit_of_an_unfolded_weight_holds_r2_twice() -> None:
     assert cost_cases.limit(2048, PRODUCTION, False) == pytest.approx(1.20 * (least + again) / least)
 
 
+WORK: dict[str, int] = fakes.COST_ROW["work"]  # type: ignore[assignment]
+
+
 def row(**changes: Any) -> dict[str, Any]:
-    budget = {"path": "straight", "bytes_moved": 8192, "mfma": 16, "launches": 1}
+    budget = {"path": "straight", "bytes_moved": 8192, "mfma": 16, "launches": 1} | WORK
     return fakes.COST_ROW | {"budget": budget} | changes
 
 
@@ -91,6 +111,9 @@ def row(**changes: Any) -> dict[str, Any]:
         ({"bytes_moved": 8320}, "budget", "bytes_moved is 8320, budget 8192"),
         ({"kernels": ["a", "b"]}, "budget", "launches is 2, budget 1"),
         ({"mfma": 17}, "mfma", "17 matrix instructions, 16 due"),
+        ({"work": WORK | {"bytes_requested": 9001}}, "budget", "bytes_requested is 9001, budget 9000"),
+        ({"work": WORK | {"valu": 401}}, "budget", "valu is 401, budget 400"),
+        ({"work": WORK | {"lds_cycles": 51}}, "budget", "lds_cycles is 51, budget 50"),
         ({"ratio": 1.21, "limit": 1.2}, "traffic", "at most 1.2"),
         ({"spills": 1}, "registers", "1 spills"),
         ({"scratch_bytes": 64}, "registers", "64 bytes of scratch"),

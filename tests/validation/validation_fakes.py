@@ -275,6 +275,7 @@ COST_ROW = {
     "mfma": 16,
     "mfma_due": 16,
     "mfma_padding": {"k1 rows": 1.0},
+    "work": {"bytes_requested": 9000, "valu": 400, "lds_cycles": 50},
     "vgprs": 100,
     "lds_bytes": 1024,
     "lds_limit": 65536,

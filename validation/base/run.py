@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from validation.base import case, compare, perf, pins
-from validation.base.policy import Finding, collect
+from validation.base.policy import Finding, collect, compared, notes
 from validation.base.revision import SHORT, Base, tree_digest
 from validation.base.shortcut import Shortcut, by_id, is_broken_variant
 from validation.base.sources import Code, laid_out, search_path
@@ -53,7 +53,8 @@ def prepared(
     with checked_out(base) as folder:
         tree = folder / "tree"
         code = laid_out(base, tree, folder / "code", operation, operation_name)
-        findings = tuple(collect(tree, base.repository, operation, operation_name, seed))
+        trees = compared(tree, base.repository, operation, operation_name, seed)
+        findings = tuple(collect(trees))
         names = {finding.name for finding in findings}
         unknown = [name for name in accepted if name not in names]
         if unknown:
@@ -64,7 +65,7 @@ def prepared(
             code=code,
             policy=findings,
             digest=tree_digest(base.repository),
-            notes=(*pins.notes(tree, base.repository), *_judge_notes(code)),
+            notes=(*pins.notes(tree, base.repository), *_judge_notes(code), *notes(trees)),
             accepted=frozenset(accepted),
         )
 

@@ -92,10 +92,11 @@ def digests(folder: Path) -> Iterator[tuple[str, str]]:
     """Each file below ``folder``, by its path from there, and a name for what it does."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix not in _COMPILED and not set(path.parts) & set(_IGNORED):
-            yield path.relative_to(folder).as_posix(), _digest(path)
+            yield path.relative_to(folder).as_posix(), meaning(path)
 
 
-def _digest(path: Path) -> str:
+def meaning(path: Path) -> str:
+    """A name for what a file does: the same for two Python files of one syntax tree."""
     content = path.read_bytes()
     if path.suffix == ".py":
         with suppress(SyntaxError, ValueError):  # no Python: its bytes stand for it

@@ -18,15 +18,22 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Within the block, Ctrl-C and SIGTERM wait; they take effect at its end."""
+    """Within the block, Ctrl-C and SIGTERM wait; the first of them takes effect at its end.
+
+    Blocking them would not do: a process with other threads is handed the signal through one of those.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread only
+        yield  # handlers run in the main thread only
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda given, frame: came.append(given)) for number in _ENDING}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextmanager

@@ -1,90 +1,36 @@
 """A pool of worker processes: start, feed, time, watch and replace.
 
-One process, one thread, one ``select``: whatever a task does (abort, hang, eat memory, close its pipes), the pool
-notices, blames that task alone, and puts a new worker in the place of the old one.
+One process, one thread, one ``select``: whatever a task does (abort, hang, eat memory, close its pipes, leave processes
+behind), the pool notices, blames that task alone, and puts a new worker in the place of the old one. A worker that says
+what it was not asked is not believed: see :meth:`Pool.run`.
 """
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import json
 import os
 import selectors
-import signal
-import subprocess
-import sys
 import tempfile
+import termios
 import time
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from validation.cases import Outcome, Task
+from validation.devices.affinity import Affinity
+from validation.devices.process import Worker
 from validation.operation import JsonDict
-
-#: Variables that a worker may inherit. Everything else, secrets among it, stays outside.
-ALLOWED_ENVIRONMENT = (
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV",
-    "SYSTEMROOT",
-    "ROCM_PATH",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-)
-
-#: Every numeric library in a worker uses one thread: work is spread over processes.
-FIXED_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONNOUSERSITE": "1",
-    "PYTHONUNBUFFERED": "1",
-}
 
 STARTUP_TIMEOUT_S = 120.0
 TICK_S = 0.2
-STDERR_KEPT = 4000
+
+_Ended = list[tuple[Task, Outcome]]
 
 
-def worker_environment(extra: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The whole environment of a worker: allow-listed, fixed and device variables, and private directories."""
-    environment = {name: os.environ[name] for name in ALLOWED_ENVIRONMENT if name in os.environ}
-    environment |= FIXED_ENVIRONMENT
-    environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
-    for name, folder in (
-        ("HOME", "home"),
-        ("TMPDIR", "tmp"),
-        ("XDG_CACHE_HOME", "cache"),
-        ("FLYDSL_RUNTIME_CACHE_DIR", "cache/flydsl"),
-        ("TRITON_CACHE_DIR", "cache/triton"),
-    ):
-        path = home / folder
-        path.mkdir(parents=True, exist_ok=True)
-        environment[name] = str(path)
-    return environment | dict(extra)
-
-
-@dataclass
-class _Worker:
-    process: subprocess.Popen[bytes]
-    requests: int
-    answers: int
-    stdout: Path
-    stderr: Path
-    started: float
-    ready: bool = False
-    buffer: bytes = b""
-    task: Task | None = None
-    task_started: float = 0.0
-    deadline: float = field(default=float("inf"))
-    stderr_start: int = 0
+class PoolError(RuntimeError):
+    """A worker answered between two runs of its pool: which earlier outcome is wrong cannot be told."""
 
 
 def memory_limit(jobs: int) -> int:
@@ -93,214 +39,223 @@ def memory_limit(jobs: int) -> int:
 
 
 class Pool:
-    """Worker processes for one arch and device. Use as a context manager: leaving it ends every worker."""
+    """Worker processes for one arch and device. Use as a context manager: leaving it ends every worker.
 
-    def __init__(self, jobs: int, arch: str, device: str, environment: Mapping[str, str], limit: int = 0) -> None:
+    ``limit``: bytes of memory that a worker and all that it starts may use. ``folder``: where its private directory is
+    made. One thread may use it, which must live as long as its workers do: they are ended with it.
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        arch: str,
+        device: str,
+        environment: Mapping[str, str],
+        limit: int = 0,
+        folder: str | None = None,
+    ) -> None:
         self.jobs = jobs
         self.arch = arch
         self.device = device
         self.replaced = 0
         self._extra = dict(environment)
         self._limit = limit or memory_limit(jobs)
-        self._folder = tempfile.TemporaryDirectory(prefix="hcgr-validate-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(prefix="hcgr-validate-", dir=folder, ignore_cleanup_errors=True)
         self.home = Path(self._folder.name)
         self._selector = selectors.DefaultSelector()
-        self._workers: list[_Worker] = []
-        self._groups: dict[str, _Worker] = {}
+        self._workers: list[Worker] = []
+        self._affinity: Affinity[int] = Affinity()
+        self._again: list[Task] = []
         self._serial = 0
+        self._looked = 0.0
 
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        said = kind is None and self.spoken()
         self.close()
+        if said:
+            raise PoolError("a worker answered after its last task; no outcome of it can be believed")
+
+    def spoken(self) -> bool:
+        """Whether a worker that has no task has said something that nobody has read."""
+        return any(
+            worker.task is None and worker.ready and _has_bytes(worker.answers) for worker in list(self._workers)
+        )
 
     def close(self) -> None:
         """End every worker of this pool, and only those, and remove its private directory."""
+        self.stop()
         for worker in list(self._workers):
             self._end(worker)
         self._selector.close()
         self._folder.cleanup()
 
-    def run(self, tasks: Sequence[Task], modules: Mapping[str, str]) -> Iterator[tuple[Task, Outcome]]:
-        """Run ``tasks`` and yield each with its outcome, in the order they end. ``modules``: stage to module."""
-        waiting = list(tasks)
-        running = 0
-        while waiting or running:
-            for worker in self._idle(min(self.jobs, len(waiting))):
-                at = self._next(worker, waiting)
-                if self._send(worker, waiting[at], modules):
-                    self._groups.setdefault(waiting.pop(at).group, worker)
-                    running += 1
-            for task, outcome in self._wait():
-                running -= 1
-                yield task, outcome
+    def stop(self) -> None:
+        """Have the workers ended: tasks that run become errors soon. The one method for other threads."""
+        for worker in list(self._workers):
+            worker.stop()
 
-    def _next(self, worker: _Worker, waiting: Sequence[Task]) -> int:
-        """Which task ``worker`` does best: one of a group of its own, else of nobody's, else of another worker's."""
-        nobody = None
-        for at, task in enumerate(waiting):
-            owner = self._groups.get(task.group) if task.group else None
-            if owner is worker:
-                return at
-            if owner is None and nobody is None:
-                nobody = at
-        return nobody or 0
+    def run(
+        self, tasks: Sequence[Task], modules: Mapping[str, str], revise: bool = False
+    ) -> Iterator[tuple[Task, Outcome]]:
+        """Run ``tasks`` and yield each with its outcome, in the order they end. ``modules``: stage to module.
+
+        A task whose worker answers for it again after its end is yielded a second time, as an error that replaces its
+        first outcome. With ``revise`` that holds for tasks of earlier runs too.
+
+        Raises:
+            PoolError: a worker answered for no task of this run while it had none.
+        """
+        waiting = list(tasks)
+        for worker in self._workers:
+            worker.last = worker.last if revise else None
+        while waiting or any(worker.task for worker in self._workers):
+            for worker in self._idle(min(self.jobs, len(waiting))):
+                at = self._affinity.best(id(worker), waiting)
+                if self._send(worker, waiting[at], modules):
+                    self._affinity.take(id(worker), waiting.pop(at).group)
+            yield from self._wait(TICK_S)
+            waiting += self._again
+            self._again.clear()
+        yield from self._wait(0)  # what an idle worker has said since
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _idle(self, wanted: int) -> list[_Worker]:
+    def _idle(self, wanted: int) -> list[Worker]:
         idle = [worker for worker in self._workers if worker.task is None][:wanted]
         while len(idle) < wanted and len(self._workers) < self.jobs:
             idle.append(self._start())
         return idle
 
-    def _start(self) -> _Worker:
+    def _start(self) -> Worker:
         self._serial += 1
-        stdout, stderr = (self.home / f"worker{self._serial}.{name}" for name in ("out", "err"))
-        child_reads, requests = os.pipe()
-        answers, child_writes = os.pipe()
-        command = [
-            sys.executable,
-            "-m",
-            "validation.worker",
-            "--read-fd",
-            str(child_reads),
-            "--write-fd",
-            str(child_writes),
-            "--parent",
-            str(os.getpid()),
-            "--arch",
-            self.arch,
-            "--device",
-            self.device,
-            "--stderr",
-            str(stderr),
-        ]
-        with stdout.open("ab") as out, stderr.open("ab") as err:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                cwd=self.home,
-                env=worker_environment(self._extra, self.home),
-                pass_fds=(child_reads, child_writes),
-                start_new_session=True,
-            )
-        os.close(child_reads)
-        os.close(child_writes)
-        worker = _Worker(process, requests, answers, stdout, stderr, time.monotonic())
+        worker = Worker.start(self._serial, self.home, self.arch, self.device, self._extra)
         self._workers.append(worker)
-        self._selector.register(answers, selectors.EVENT_READ, worker)
+        self._selector.register(worker.answers, selectors.EVENT_READ, worker)
         return worker
 
-    def _end(self, worker: _Worker) -> None:
-        """Kill a worker's process group (its own session, started by us) and forget the worker."""
+    def _end(self, worker: Worker) -> None:
         self._selector.unregister(worker.answers)
-        os.close(worker.answers)
-        os.close(worker.requests)
-        with contextlib.suppress(ProcessLookupError):  # everything in the group is gone already
-            os.killpg(worker.process.pid, signal.SIGKILL)
-        worker.process.wait()
         self._workers.remove(worker)
-        self._groups = {group: owner for group, owner in self._groups.items() if owner is not worker}
+        self._affinity.forget(id(worker))
+        worker.end()
 
     # -- tasks -------------------------------------------------------------------------------------------------
 
-    def _send(self, worker: _Worker, task: Task, modules: Mapping[str, str]) -> bool:
+    def _send(self, worker: Worker, task: Task, modules: Mapping[str, str]) -> bool:
         """Hand ``task`` over; ``False`` when the worker had died between two tasks (another one gets it then)."""
-        now = time.monotonic()
-        worker.task, worker.task_started = task, now
-        worker.deadline = now + (task.timeout_s if worker.ready else STARTUP_TIMEOUT_S)
-        worker.stdout.open("wb").close()  # one task's chatter must not fill the disk for the next
-        worker.stderr_start = worker.stderr.stat().st_size
-        request = {"id": task.id, "module": modules[task.stage], "payload": task.payload}
-        try:
-            os.write(worker.requests, (json.dumps(request) + "\n").encode())
-        except BrokenPipeError:
+        sent = worker.send(task, modules[task.stage], task.timeout_s if worker.ready else STARTUP_TIMEOUT_S)
+        if not sent:
             self._end(worker)
             self.replaced += 1
-            return False
-        return True
+        return sent
 
-    def _wait(self) -> list[tuple[Task, Outcome]]:
-        done: list[tuple[Task, Outcome]] = []
-        for key, _ in self._selector.select(TICK_S):
-            worker: _Worker = key.data
+    def _wait(self, seconds: float) -> _Ended:
+        done: _Ended = []
+        for key, _ in self._selector.select(seconds):
+            worker: Worker = key.data
             data = os.read(worker.answers, 1 << 20)
             if not data:
-                done += self._lost(worker, self._cause_of_death(worker))
+                done += self._lost(worker, worker.cause_of_death())
                 continue
             worker.buffer += data
             *lines, worker.buffer = worker.buffer.split(b"\n")
             for line in lines:
-                done += self._answer(worker, line)
+                done += self._message(worker, line)
+                if worker not in self._workers:
+                    break  # what it says beyond that is worth nothing
         now = time.monotonic()
-        for worker in list(self._workers):
-            if worker.task is None:
-                continue
-            if now > worker.deadline:
-                what = f"timed out after {now - worker.task_started:.1f} s" if worker.ready else "worker did not start"
-                done += self._lost(worker, what)
-            elif _resident(worker.process.pid) > self._limit:
-                done += self._lost(worker, f"used more than {self._limit >> 20} MiB of memory")
+        if now - self._looked >= TICK_S:
+            self._looked = now
+            for worker in [worker for worker in self._workers if worker.task is not None]:
+                cause = worker.fault(now, self._limit)
+                done += self._lost(worker, cause) if cause else []
         return done
 
-    def _answer(self, worker: _Worker, line: bytes) -> list[tuple[Task, Outcome]]:
-        try:
-            message: JsonDict = json.loads(line)
-        except ValueError:
-            return self._lost(worker, f"wrote to the answer pipe what is not an answer: {line[:80]!r}")
+    def _message(self, worker: Worker, line: bytes) -> _Ended:
+        message = _parsed(line)
         task = worker.task
+        if message is None or ("ready" in message and worker.ready):
+            return self._stray(worker, f"wrote to the answer pipe what is not an answer: {line[:80]!r}")
         if "ready" in message:
             worker.ready = True
             if task is not None:
                 worker.task_started = time.monotonic()
                 worker.deadline = worker.task_started + task.timeout_s
             return []
-        if task is None or message.get("id") != task.id:
-            return self._lost(worker, f"answered {message.get('id')!r}, which it was not asked")
-        worker.task, worker.deadline = None, float("inf")
-        duration = time.monotonic() - worker.task_started
-        if "value" in message:
-            return [(task, Outcome(message["value"], duration_s=duration))]
-        detail = _join(message.get("detail", ""), self._stderr(worker))
-        return [(task, Outcome(None, message["error"], detail, duration))]
+        if task is None or (message.get("id"), message.get("nonce")) != (task.id, worker.nonce):
+            return self._stray(worker, f"answered {str(message.get('id'))[:80]!r}, which it was not asked", message)
+        if "idle" not in message:
+            if worker.answer is not None:
+                return self._lost(worker, "worker answered twice for this case")
+            worker.answer = self._outcome(worker, message)
+            return [] if worker.answer else self._lost(worker, f"answered what is no outcome: {line[:80]!r}")
+        if worker.answer is None:
+            return self._lost(worker, "worker says that it waits again, and has not answered")
+        outcome = worker.answer
+        worker.finish()
+        return [(task, outcome)]
 
-    def _lost(self, worker: _Worker, cause: str) -> list[tuple[Task, Outcome]]:
-        task, words = worker.task, self._stderr(worker)
+    def _outcome(self, worker: Worker, message: JsonDict) -> Outcome | None:
+        duration = time.monotonic() - worker.task_started
+        if isinstance(message.get("value"), dict):
+            return Outcome(message["value"], duration_s=duration)
+        if isinstance(message.get("error"), str) and message["error"]:
+            return Outcome(None, message["error"], _join(str(message.get("detail", "")), worker.words()), duration)
+        return None
+
+    def _stray(self, worker: Worker, cause: str, message: Mapping[str, object] | None = None) -> _Ended:
+        """A worker said what it was not asked. Words for the task before the one that it has take back that one's
+        outcome, which is out already, and the task is run again elsewhere; any others cost the task that it has, or
+        the last one if it has none."""
+        last, current = worker.last, worker.task
+        again = last is not None and message is not None and message.get("nonce") == worker.last_nonce
+        if current is None and last is None:
+            self._end(worker)
+            raise PoolError(f"a worker that had nothing to do {cause}; no outcome of it can be believed")
+        revised: _Ended = []
+        if last is not None and (again or current is None):
+            words = "answered again for this case, after its end" if again else cause
+            revised = [(last, Outcome(None, f"worker {words}; the outcome that it gave first does not count"))]
+        if again and current is not None:
+            self._again.append(current)
+            worker.task = None
+        return revised + self._lost(worker, cause)
+
+    def _lost(self, worker: Worker, cause: str) -> _Ended:
+        task, words = worker.task, worker.words()
         duration = time.monotonic() - worker.task_started
         self._end(worker)
         self.replaced += 1
         if task is None:
             return []
+        if worker.answer is not None:
+            cause += ", after it had answered"
         last = next((line for line in reversed(words.splitlines()) if line.strip()), "")
         reason = f"{cause}; last words on stderr: {last.strip()[:300]}" if last else f"{cause}; stderr is empty"
         return [(task, Outcome(None, reason, words, duration))]
 
-    def _cause_of_death(self, worker: _Worker) -> str:
-        try:
-            code = worker.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            return "worker closed its answer pipe"
-        if code >= 0:
-            return f"worker ended with exit code {code}"
-        name = signal.Signals(-code).name
-        return f"worker killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
 
-    def _stderr(self, worker: _Worker) -> str:
-        with worker.stderr.open("rb") as stream:
-            stream.seek(worker.stderr_start)
-            return stream.read().decode(errors="replace")[-STDERR_KEPT:]
+def latest(ended: Iterator[tuple[Task, Outcome]]) -> dict[str, tuple[Task, Outcome]]:
+    """The outcome of each task that counts, by the task's name: the last one."""
+    return {task.id: (task, outcome) for task, outcome in ended}
 
 
-def _resident(pid: int) -> int:
+def _has_bytes(descriptor: int) -> bool:
+    """Whether something can be read there; the end of a pipe is nothing."""
+    count = array("i", [0])
+    fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    return count[0] > 0
+
+
+def _parsed(line: bytes) -> JsonDict | None:
     try:
-        with open(f"/proc/{pid}/statm") as stream:
-            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0  # ended in the meantime (the pipe tells), or no /proc on this system
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def _join(*parts: str) -> str:

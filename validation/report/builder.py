@@ -103,7 +103,7 @@ def build_report(
     required: str | None,
     partial: Sequence[str],
     covers: Mapping[str, Any],
-    workers: Mapping[str, int],
+    workers: Mapping[str, Any],
     base: Mapping[str, Any] | None = None,
     calibration: Mapping[str, Any] | None = None,
 ) -> JsonDict:

@@ -21,6 +21,7 @@ from validation.report.builder import not_run_devices, not_run_stages, worst_rat
 from validation.report.calibration import calibration_problems
 from validation.report.coverage import coverage
 from validation.report.digest import digest
+from validation.report.executor import executor_problems
 from validation.report.protocol import protocol_problems
 from validation.report.receipts import impossible
 from validation.report.shards import Shard, ShardError, chosen_cases, left_out
@@ -91,6 +92,7 @@ def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"not_run lists {len(report['not_run'])} things, {len(missing)} were not run"
     yield from base_problems(report)
     yield from calibration_problems(report)
+    yield from executor_problems(report)
     expected = decide(report["stages"], report["evidence"]["required"], _left_out(report, shard), report.get("base"))
     if report["verdict"] != expected:
         yield f"verdict is {report['verdict']['text']!r}, the stages give {expected['text']!r}"

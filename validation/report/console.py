@@ -17,6 +17,7 @@ from validation.operation import JsonDict
 from validation.report.base import base_lines
 from validation.report.calibration import calibration_lines
 from validation.report.coverage import cost_lines, path_line
+from validation.report.executor import executor_lines
 from validation.report.protocol import protocol_lines
 
 _STYLES = {
@@ -88,6 +89,7 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
     verdict = report["verdict"]
     lines = [f"{report['arch']}: {verdict['text']}"]
     lines += [f"  because {reason}" for reason in verdict["reasons"]]
+    lines += [f"  {line}" for line in executor_lines(report["workers"].get("executor"))]
     lines += [f"  {line}" for line in base_lines(report)]
     lines += [f"  {line}" for line in calibration_lines(report)]
     if report["coverage"]["kernel_cases"]:

@@ -3,6 +3,10 @@
 There is no official schema; the elements and attributes are those of the Ant task's format as Jenkins and GitLab
 read it: testsuites > testsuite > properties, testcase > failure | error | skipped, system-out.
 
+A case that fails on the base too is not charged to the change: it is skipped, with that reason, so that a CI system
+which goes by failures goes by what the change did. What is wrong with it stays in ``system-out``, and a property of its
+suite counts such cases.
+
 A reader of JUnit files knows no verdict, so the report's own stands in a suite of its own, where anything but PASS is
 an error or a failure; and a stage that did not execute is a skipped case, so that nothing is green by absence.
 """
@@ -14,6 +18,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from validation.base import compare
 from validation.cases import COMMAND
 
 #: Characters that XML 1.0 cannot hold, not even escaped (production [2] Char).
@@ -25,7 +30,9 @@ _COUNTERS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 def junit(report: Mapping[str, Any]) -> str:
     """The whole report as one XML document."""
     name = f"{COMMAND}.{report['operation']['name']}.{report['arch']}"
-    suites = [_suite(stage, name, report) for stage in report["stages"]]
+    base = report.get("base")
+    excused = frozenset(base["red"][compare.RED_ON_BOTH]) if base else frozenset()
+    suites = [_suite(stage, name, report, excused) for stage in report["stages"]]
     suites.append(_verdict(report["verdict"], name))
     root = ET.Element("testsuites", {"name": name, "time": _seconds(report["duration_s"])})
     root.extend(suites)
@@ -35,36 +42,41 @@ def junit(report: Mapping[str, Any]) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(stage: Mapping[str, Any], name: str, report: Mapping[str, Any]) -> ET.Element:
-    cases = [_case(case, name) for case in stage["cases"]]
+def _suite(stage: Mapping[str, Any], name: str, report: Mapping[str, Any], excused: frozenset[str]) -> ET.Element:
+    cases = [_case(case, name, case["id"] in excused) for case in stage["cases"]]
     if not cases:
         empty = _testcase(f"{name}.{stage['name']}", "(stage)", 0.0)
         ET.SubElement(empty, "skipped", {"message": _clean(stage["reason"])})
         cases = [empty]
     suite = _filled(f"{name}.{stage['name']}", cases, stage["duration_s"])
     suite.set("timestamp", report["started"].rstrip("Z"))
+    on_both = sum(case["id"] in excused for case in stage["cases"])
     properties = ET.Element("properties")
     for key, value in (
         ("stage", stage["title"]),
         ("evidence", stage["evidence"]),
         ("commit", str(report["source"]["commit"])),
         ("seed", str(report["seed"])),
+        *([(compare.RED_ON_BOTH, str(on_both))] if on_both else []),
     ):
         ET.SubElement(properties, "property", {"name": key, "value": _clean(value)})
     suite.insert(0, properties)
     return suite
 
 
-def _case(case: Mapping[str, Any], name: str) -> ET.Element:
+def _case(case: Mapping[str, Any], name: str, excused: bool) -> ET.Element:
     *groups, rest = case["id"].split(".", 2)
     element = _testcase(".".join([name, *groups]), rest, case["duration_s"])
-    if case["status"] in _ELEMENTS:
+    said = "\n".join([case["reason"], *_places(case), f"replay: {case['replay']}", case["detail"]])
+    if excused:
+        message = f"red on the base too, not charged to the change: {case['reason']}"
+        ET.SubElement(element, "skipped", {"message": _clean(message)})
+        ET.SubElement(element, "system-out").text = _clean(said)
+    elif case["status"] in _ELEMENTS:
         child = ET.SubElement(element, _ELEMENTS[case["status"]], {"message": _clean(case["reason"])})
         if case["status"] != "skip":
             child.set("type", case["status"])
-            child.text = _clean(
-                "\n".join([case["reason"], *_places(case), f"replay: {case['replay']}", case["detail"]])
-            )
+            child.text = _clean(said)
             ET.SubElement(element, "system-out").text = _clean(f"replay: {case['replay']}")
     return element
 

@@ -9,6 +9,7 @@ from validation.report.base import base_lines, title
 from validation.report.calibration import calibration_lines
 from validation.report.console import stage_rows
 from validation.report.coverage import cost_rows, path_line
+from validation.report.executor import executor_lines
 
 _ICONS = {"PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "⚠️"}
 _CASES_SHOWN = 20
@@ -28,6 +29,7 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"{commit}{', with changes' if source['dirty'] else ''}; seed {report['seed']}; {report['started']}"
     yield ""
     yield from (f"- **because** {_text(reason)}" for reason in verdict["reasons"])
+    yield from (f"- {_text(line.strip())}" for line in executor_lines(report["workers"].get("executor")))
     yield from (f"- left out: {_text(what)}" for what in verdict["left_out"])
     missing = [entry for entry in report["not_run"] if entry["what"] not in verdict["left_out"]]
     yield from (f"- not run: {_text(entry['what'])}: {_text(entry['reason'])}" for entry in missing[:8])

@@ -151,6 +151,7 @@ def _part(report: Mapping[str, Any]) -> JsonDict:
         "started": report["started"],
         "duration_s": report["duration_s"],
         "jobs": report["workers"]["jobs"],
+        **({"executor": report["workers"]["executor"]} if "executor" in report["workers"] else {}),
         "platform": report["environment"]["platform"],
         "cpu": report["environment"]["cpu"],
     }

@@ -9,11 +9,13 @@ from typing import Any
 import jinja2
 
 from validation import devices
+from validation.calibrate.differ import DIFFERENT, LOST, NOT_COMPARED
 from validation.operation import JsonDict
 from validation.report import bars, heat
 from validation.report.base import counted, kernel_line, output_line, title
 from validation.report.builder import worst_ratio
 from validation.report.coverage import cost_rows
+from validation.report.executor import executor_lines
 
 #: Stages with a section of their own; the cases of any other are listed with their facts.
 _KNOWN = ("environment", "compile", "correctness", "contract", "protocol", "mutants", "cost")
@@ -55,6 +57,8 @@ def view(report: Mapping[str, Any]) -> JsonDict:
         "times": bars.times(rows),
         "findings": _findings(cases),
         "base": _base(report),
+        "calibration": _calibration(report),
+        "executor": executor_lines(report["workers"].get("executor")),
         "worst_of": {case["id"]: _worst(case) for case in cases},
     }
 
@@ -141,6 +145,16 @@ def _base(report: Mapping[str, Any]) -> JsonDict | None:
         ],
         "comparison": base,
     }
+
+
+def _calibration(report: Mapping[str, Any]) -> list[tuple[str, list[JsonDict]]] | None:
+    """Entries of the calibration by what became of them, differences first; ``None`` for a report without one."""
+    part = report.get("calibration")
+    if part is None:
+        return None
+    return [
+        (status, [e for e in part["entries"] if e["status"] == status]) for status in (DIFFERENT, LOST, NOT_COMPARED)
+    ]
 
 
 def _findings(cases: Sequence[Mapping[str, Any]]) -> list[JsonDict]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from validation.base.policy import budget, grid, mutants, skips, thresholds, tolerance
+from validation.base.policy import budget, grid, machinery, mutants, skips, thresholds, tolerance
 from validation.base.policy.finding import Finding, Tree, Trees
 from validation.operation import Operation
 
-__all__ = ["RULES", "Finding", "Tree", "Trees", "collect"]
+__all__ = ["RULES", "Finding", "Tree", "Trees", "collect", "compared", "notes"]
 
 #: In the order in which findings are shown.
 RULES: tuple[Callable[[Trees], Iterator[Finding]], ...] = (
@@ -25,12 +25,12 @@ RULES: tuple[Callable[[Trees], Iterator[Finding]], ...] = (
     budget.find,
     mutants.find,
     thresholds.find,
+    machinery.find,
 )
 
 
-def collect(base: Path, head: Path, operation: Operation, operation_name: str, seed: int) -> list[Finding]:
+def collect(trees: Trees) -> list[Finding]:
     """Every finding between two checkouts, each name once."""
-    trees = Trees(Tree(base), Tree(head), operation, operation_name, seed)
     found: dict[str, Finding] = {}
     for rule in RULES:
         for finding in rule(trees):
@@ -41,6 +41,16 @@ def collect(base: Path, head: Path, operation: Operation, operation_name: str, s
                 name = f"{finding.name}#{number}"
             found[name] = finding if number == 1 else _renamed(finding, number)
     return list(found.values())
+
+
+def compared(base: Path, head: Path, operation: Operation, operation_name: str, seed: int) -> Trees:
+    """The two checkouts, for :func:`collect` and :func:`notes`."""
+    return Trees(Tree(base), Tree(head), operation, operation_name, seed)
+
+
+def notes(trees: Trees) -> list[str]:
+    """What a reader should know of the judge, and need not accept."""
+    return machinery.notes(trees)
 
 
 def _renamed(finding: Finding, number: int) -> Finding:

@@ -41,6 +41,7 @@ def _entry(entry: Any, seed: int) -> dict[str, Any]:
         "cases": {name: _case(entry, case) for name, case in cases.items()},
         "contract": {row.name: {"error": row.error, "mentions": list(row.mentions)} for row in entry.contract},
         "limits": dict(entry.limits),
+        "invalid": {name: repr(value) for name, value in getattr(entry, "invalid", {}).items()},
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from validation.base.policy import describe
 from validation.base.policy.finding import Finding, Trees
 from validation.base.revision import package_folder
-from validation.devices.pool import ALLOWED_ENVIRONMENT, FIXED_ENVIRONMENT
+from validation.devices.surroundings import ALLOWED_ENVIRONMENT, FIXED_ENVIRONMENT
 from validation.operation import JsonDict, registered_operations
 
 KIND = "grid"
@@ -165,7 +165,22 @@ def _limits(entry: str, old: JsonDict, new: JsonDict) -> Iterator[Finding]:
             yield Finding("limit", "", f"{entry}.{name}", what, str(limit), "" if now is None else str(now))
 
 
-_VIEWS: tuple[Callable[[str, Any, Any], Iterator[Finding]], ...] = (_axes, _pairs, _cases, _contract, _limits)
+def _control(entry: str, old: JsonDict, new: JsonDict) -> Iterator[Finding]:
+    for name, value in old["invalid"].items():
+        now = new["invalid"].get(name)
+        if now != value:
+            what = "the value that must be refused " + ("went" if now is None else "changed")
+            yield Finding(KIND, "", f"{entry}.invalid.{name}", what, value, now or "")
+
+
+_VIEWS: tuple[Callable[[str, Any, Any], Iterator[Finding]], ...] = (
+    _axes,
+    _pairs,
+    _cases,
+    _contract,
+    _limits,
+    _control,
+)
 
 
 def _cost(before: JsonDict, after: JsonDict) -> Iterator[Finding]:
