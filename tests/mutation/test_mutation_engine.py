@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -10,13 +12,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from validation import executors
 from validation.cases import Outcome
-from validation.mutation import cli, engine, result
+from validation.mutation import cli, engine, manifest, result
 from validation.mutation.edit import Edit
 from validation.mutation.engine import EngineError, Settings, run
 from validation.mutation.forked import ending
 from validation.mutation.manifest import Mutant, digest, load_corpus
-from validation.mutation.state import State, sources_digest
+from validation.mutation.state import State
 from validation.mutation.trials import Trial
 
 CORPUS = load_corpus()
@@ -193,7 +196,7 @@ class FakePool:
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> type[FakePool]:
-    monkeypatch.setattr(engine, "Pool", FakePool)
+    monkeypatch.setattr(executors, "Pool", FakePool)
     FakePool.answers, FakePool.asked, FakePool.before = {}, [], {}
     return FakePool
 
@@ -289,26 +292,6 @@ def test_a_changed_test_is_another_trial(tmp_path: Path, monkeypatch: pytest.Mon
     assert engine._clean_item(trial) != before
 
 
-def test_a_crash_is_tried_again(pool: type[FakePool], tmp_path: Path) -> None:
-    path = tmp_path / "state.jsonl"
-    state = State(path, "s", "gfx942", False)
-    state.add("x", {"ended": "crashed"})
-    state.add("y", {"ended": "done"})
-    again = State(path, "s", "gfx942", True)
-    assert again.known("x") is None
-    assert again.known("y") == {"ended": "done"}
-
-
-def test_sources_digest_sees_every_change(tmp_path: Path) -> None:
-    for package in ("hcgr", "oracle", "validation"):
-        (tmp_path / package).mkdir()
-    (tmp_path / "hcgr" / "a.py").write_text("1")
-    before = sources_digest(tmp_path)
-    assert sources_digest(tmp_path) == before
-    (tmp_path / "hcgr" / "a.py").write_text("2")
-    assert sources_digest(tmp_path) != before
-
-
 # -- the command ----------------------------------------------------------------------------------------------------
 
 
@@ -348,7 +331,7 @@ def test_results_of_another_operation_are_not_taken_up(pool: type[FakePool], tmp
     "arguments",
     [["--no-such"], [], ["--arch", "gfx90a"], ["--arch", "gfx942", "--mutant", "no/such"], ["--jobs", "0", "--list"],
      ["--arch", "gfx942", "--min-kill-rate", "1.5"], ["--arch", "gfx942", "--report", "/no/such/folder/x.json"],
-     ["--arch", "gfx942", "--corpus", "/no/such/folder"],
+     ["--arch", "gfx942", "--corpus", "/no/such/folder"], ["--list", "--max-wrong-check", "-1"],
      ["--list", "--class", "tail-guard", "--mutant", "tail-guard/combine-row"],
      ["--list", "--sample", "3", "--mutant", "tail-guard/combine-row"],
      ["--list", "--generated", "--class", "tail-guard"]],
@@ -382,6 +365,20 @@ def test_the_command_reports_survivors_with_their_replay(
     assert document["counts"]["survived"] == 1
     assert cli.main(["--table", str(path)]) == 0
     assert "| loosened tolerance | " in capsys.readouterr().out
+
+
+def test_the_replay_names_the_corpus_that_holds_the_mutant(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, pool: type[FakePool]
+) -> None:
+    name = "loosened-tolerance/lambda"
+    corpus = tmp_path / "my corpus"
+    shutil.copytree(manifest.CORPUS, corpus)
+    pool.answers = {name: "pass"}
+    state = ["--state", str(tmp_path / "s")]
+    assert cli.main(["--arch", "gfx942", "--corpus", str(corpus), "--mutant", name, *state]) == 1
+    replay = capsys.readouterr().out.partition("replay: hcgr-mutate ")[2].splitlines()[0]
+    assert cli.main([*shlex.split(replay), *state]) == 1
+    assert f"SURVIVED {name}" in capsys.readouterr().out
 
 
 def test_an_interrupt_is_said_and_keeps_what_was_done(

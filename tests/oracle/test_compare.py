@@ -11,7 +11,7 @@ import torch
 import oracle
 from oracle import bounds, guards
 from oracle.bounds import Bounded
-from oracle.compare import unravel
+from oracle.compare import PERCENTILES, _percentiles, unravel
 from oracle.inputs import make
 from oracle.reference import combine, rrms
 
@@ -205,3 +205,14 @@ def test_unravel_is_torchs() -> None:
     for shape in ((7,), (3, 5), (2, 3, 4)):
         for position in range(torch.Size(shape).numel()):
             assert unravel(position, shape) == tuple(int(i) for i in torch.unravel_index(torch.tensor(position), shape))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000, 65_537])
+def test_percentiles_are_elements_of_the_sample(count: int) -> None:
+    """Also beside an Inf, next to which an interpolation would be NaN."""
+    sample = torch.rand(count, generator=torch.Generator().manual_seed(count))
+    sample[count // 2 :: 97] = torch.inf
+    at = torch.tensor(PERCENTILES, dtype=torch.float64) / 100
+    wanted = torch.quantile(sample.double(), at, interpolation="lower").tolist()
+    assert _percentiles(sample) == wanted
+    assert _percentiles(torch.zeros(0)) == [0.0] * len(PERCENTILES)

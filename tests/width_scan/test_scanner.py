@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from validation.width_scan import limits as limits_module
 from validation.width_scan import scan_paths, scan_source
 from validation.width_scan.cli import main
-from validation.width_scan.limits import INT32_MAX, POSITION, ROLES, parameter_role, role_of
+from validation.width_scan.limits import INDEX_ROLES, INT32_MAX, POSITION, ROLES, Role, parameter_role, role_of
 from validation.width_scan.measure import main as measure
 from validation.width_scan.output import RULES
 from validation.width_scan.symbols import add, evaluate, leaf, minimum, multiply, num, quantities, witness
@@ -205,7 +206,8 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         assert needed in text
     assert main(["--limits"]) == 0
     limits = capsys.readouterr().out
-    assert all(role.name in limits for role in ROLES)
+    rows = [value for value in vars(limits_module).values() if isinstance(value, Role)] + [*ROLES, *INDEX_ROLES]
+    assert all(role.name in limits and role.source in limits for role in rows)
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

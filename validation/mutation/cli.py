@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 from validation import devices
 from validation.command_line import CommandLine, Parser, UsageError
+from validation.executors import Executor, ExecutorError, opened
+from validation.executors.options import add_executor, check_executor
 from validation.mutation import result, summary
 from validation.mutation.console import Console
 from validation.mutation.coverage import DefaultRun
@@ -22,13 +24,15 @@ from validation.mutation.engine import EngineError, Settings, run
 from validation.mutation.gate import MAX_WRONG_CHECK, MIN_KILL_RATE
 from validation.mutation.generated import generate, load_targets, sample
 from validation.mutation.manifest import CLASSES, CORPUS, Corpus, ManifestError, Mutant, load_corpus
-from validation.mutation.outcome import COMMAND
+from validation.mutation.outcome import COMMAND, replay
 from validation.mutation.state import State, sources_digest
 from validation.operation import JsonDict
 from validation.report.verdict import EXIT_CODES
 from validation.report.writer import ReportPathError, probe, report_paths
 from validation.stages.environment import describe, source_state
 
+#: Packages whose sources decide an outcome, beside the validator's own: some mutants are killed by tests.
+TAKE_PART = ("hcgr", "hcgr_examples", "mutants", "tests")
 STATE = Path(".hcgr-mutate") / "state.jsonl"
 
 _DESCRIPTION = """\
@@ -96,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
         help="most mutants killed by another check than their own (default: %(default)s)")  # fmt: skip
     add("--corpus", type=Path, default=CORPUS, metavar="DIR", help="folder of the mutants")
     add("--op", default="hcgr", metavar="NAME", help="operation whose cases are run (default: hcgr)")
+    add_executor(p)
     add("--list", action="store_true", help="list the selected mutants, and stop")
     add("--table", type=Path, nargs="+", metavar="RESULT", 
         help="print the kill matrix of results in Markdown, by class or with --matrix by mutant, and stop")  # fmt: skip
@@ -137,7 +142,12 @@ def _run(arguments: list[str], root: Path) -> int:
         probe(path)
     previous = signal.signal(signal.SIGTERM, _terminated)
     try:
-        codes = [_try_arch(arch, corpus, chosen, options, arguments, paths.get(arch), root) for arch in arches]
+        with opened(options.executor, options.jobs, options.scheduler, TAKE_PART) as executor:
+            shared = (corpus, chosen, options, arguments, root, executor)
+            codes = [_try_arch(arch, paths.get(arch), *shared) for arch in arches]
+    except ExecutorError as error:
+        FRAME.complain(f"INCONCLUSIVE: {error}")
+        return EXIT_CODES["INCONCLUSIVE"]
     finally:
         signal.signal(signal.SIGTERM, previous)
     return next((EXIT_CODES[name] for name in ("FAIL", "INCONCLUSIVE") if EXIT_CODES[name] in codes), 0)
@@ -145,8 +155,11 @@ def _run(arguments: list[str], root: Path) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
+    check_executor(options)
     if options.jobs < 1 or (options.sample is not None and options.sample < 1):
         raise UsageError("--jobs and --sample must be at least 1")
+    if options.max_wrong_check < 0:
+        raise UsageError("--max-wrong-check must be at least 0")
     if options.mutant and (options.classes or options.sample is not None):
         raise UsageError("--mutant names mutants one by one and does not go together with --class or --sample")
     if options.generated and options.classes:
@@ -197,30 +210,33 @@ def _try_arch(arch: str, *arguments: Any) -> int:
 
 def _run_arch(
     arch: str,
+    path: Path | None,
     corpus: Corpus,
     chosen: Sequence[Mutant],
     options: argparse.Namespace,
     arguments: Sequence[str],
-    path: Path | None,
     root: Path,
+    executor: Executor,
 ) -> int:
     begun, started = time.monotonic(), datetime.now(UTC)
     console, today = Console(), date.today()
     sources = sources_digest(root)
-    settings = Settings(arch, options.jobs, options.op, root, options.every_case, today)
+    settings = Settings(arch, options.jobs, options.op, root, options.every_case, today, executor=executor)
     state = State(options.state, f"{sources} {options.op}", arch, options.resume)
     mutants = [mutant for mutant in chosen if arch in mutant.archs]
     outcome = run(mutants, corpus.sentinel, settings, state, console)
     default = DefaultRun(options.op, arch)
     for mutant, record in zip((corpus.sentinel, *mutants), (outcome.sentinel, *outcome.mutants), strict=True):
         record["in_default_run"] = default.sees(mutant, record)
+        record["replay"] = replay(mutant, arch, _found_by(options))
     generated = all(mutant.generated for mutant in mutants)
     header: JsonDict = {
         "arch": arch,
         "command": [COMMAND, *arguments],
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - begun, 2),
-        "jobs": options.jobs,
+        "jobs": executor.jobs,
+        "executor": outcome.executor,
         "environment": describe(),
         "source": source_state(Path(devices.__file__).parents[1]) | {"digest": sources},
         "selection": _selection(options, generated),
@@ -234,6 +250,14 @@ def _run_arch(
         result.write(path, document, today)
         console.say(f"  result: {path}")
     return int(document["verdict"]["exit_code"])
+
+
+def _found_by(options: argparse.Namespace) -> list[str]:
+    """The options without which a mutant of this run is not found, or judged by other cases."""
+    given = {"--corpus": options.corpus, "--op": options.op}
+    return [
+        part for name, value in given.items() if value != parser().get_default(name[2:]) for part in (name, str(value))
+    ]
 
 
 def _selection(options: argparse.Namespace, generated: bool) -> dict[str, Any]:

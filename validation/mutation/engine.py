@@ -6,7 +6,6 @@ Each runs in a fork of a prepared worker (:mod:`validation.mutation.forked`); th
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 from validation import devices
 from validation.cases import Outcome, Task
-from validation.devices.pool import Pool
+from validation.executors import Executor, Local, TaskPool
 from validation.mutation.edit import ROOT, EditError
 from validation.mutation.manifest import Mutant, digest, distinct_trials
 from validation.mutation.outcome import Clean, clean_trials, crashed_answer, invalid_answer, record_of
@@ -26,6 +25,8 @@ from validation.operation import JsonDict
 #: Where the work of a task is done.
 MODULES = {"mutant": "validation.mutation.forked"}
 EMULATOR = "validation.devices.emulator"
+#: FlyDSL's cache for what no mutant changes, below the caches of a worker's pool.
+CACHE = "mutants"
 #: Trials of one clean child: they share its imports, and kernels that they have in common.
 CLEAN_CHUNK = 5
 #: Seconds that a child may take, at least, and as a multiple of the CPU time of its trials' clean runs.
@@ -40,7 +41,10 @@ class EngineError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run. ``every_trial``: also those after the first that kills, which completes the kill matrix."""
+    """How to run. ``every_trial``: also those after the first that kills, which completes the kill matrix.
+
+    ``executor`` has the mutants run, if it is given; ``jobs`` local workers do so otherwise.
+    """
 
     arch: str
     jobs: int = 1
@@ -49,6 +53,7 @@ class Settings:
     every_trial: bool = False
     today: date = date.min
     least_timeout_s: float = LEAST_TIMEOUT_S
+    executor: Executor | None = None
 
 
 class Progress(Protocol):
@@ -63,12 +68,16 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """``clean``: records of the clean trials; ``sentinel`` and ``mutants``: records of :func:`outcome.record_of`."""
+    """``clean``: records of the clean trials; ``sentinel`` and ``mutants``: records of :func:`outcome.record_of`.
+
+    ``executor``: who ran them, as the report has it.
+    """
 
     clean: list[JsonDict]
     sentinel: JsonDict
     mutants: list[JsonDict]
     resumed: int
+    executor: JsonDict
 
 
 def run(mutants: Sequence[Mutant], sentinel: Mutant, settings: Settings, state: State, progress: Progress) -> Result:
@@ -79,26 +88,24 @@ def run(mutants: Sequence[Mutant], sentinel: Mutant, settings: Settings, state: 
     """
     if not mutants:
         raise EngineError(f"no mutant was selected for {settings.arch}: nothing would be measured")
-    with tempfile.TemporaryDirectory(prefix="hcgr-mutate-") as folder:
-        cache = Path(folder) / "flydsl"
-        environment = devices.device(EMULATOR).worker_environment(settings.arch)
-        with Pool(settings.jobs, settings.arch, EMULATOR, environment) as pool:
-            runner = _Runner(pool, settings, state, progress, cache)
-            clean = runner.clean(distinct_trials([sentinel, *mutants]))
-            seen = runner.mutants("forced failure", [sentinel])[0]
-            if seen["outcome"] != "killed":
-                raise EngineError(
-                    f"the forced failure was not seen ({seen['outcome']}: {seen['reason']}): what survives here may "
-                    f"only be unseen. Replay: {seen['replay']}"
-                )
-            records = runner.mutants("mutants", mutants)
-            return Result(clean, seen, records, runner.resumed)
+    executor = settings.executor or Local(settings.jobs)
+    executor.begin()
+    with executor.pool(settings.arch, EMULATOR, devices.device(EMULATOR).worker_environment(settings.arch)) as pool:
+        runner = _Runner(pool, settings, state, progress)
+        clean = runner.clean(distinct_trials([sentinel, *mutants]))
+        seen = runner.mutants("forced failure", [sentinel])[0]
+        if seen["outcome"] != "killed":
+            raise EngineError(
+                f"the forced failure was not seen ({seen['outcome']}: {seen['reason']}): what survives here may "
+                f"only be unseen. Replay: {seen['replay']}"
+            )
+        records = runner.mutants("mutants", mutants)
+        return Result(clean, seen, records, runner.resumed, executor.record())
 
 
 class _Runner:
-    def __init__(self, pool: Pool, settings: Settings, state: State, progress: Progress, cache: Path) -> None:
+    def __init__(self, pool: TaskPool, settings: Settings, state: State, progress: Progress) -> None:
         self._pool, self._settings, self._state, self._progress = pool, settings, state, progress
-        self._cache = cache
         self._clean: Clean = {}
         self._seconds: dict[tuple[Any, ...], float] = {}
         self._stamp = stamp(settings.root)
@@ -184,7 +191,7 @@ class _Runner:
                     mutant.trials,
                     private=True,
                     stop=not self._settings.every_trial,
-                    cache=None if private else self._cache,
+                    cache="" if private else CACHE,
                 )
             )
         for task, outcome in self._pool.run(tasks, MODULES):
@@ -204,7 +211,7 @@ class _Runner:
         *,
         private: bool,
         stop: bool,
-        cache: Path | None = None,
+        cache: str = "",
     ) -> Task:
         chosen = list(trials)
         expected = sum(self._seconds.get(trial.settings, 10.0) for trial in chosen)
@@ -216,8 +223,8 @@ class _Runner:
             "timeout_s": timeout,
             "stop": stop,
             "private": private,
-            "cache": str(cache or ("" if private else self._cache)),
-            "root": str(self._settings.root),
+            "cache": cache or ("" if private else CACHE),
+            "root": "" if self._settings.root == ROOT else str(self._settings.root),  # it is elsewhere elsewhere
         }
         return Task(name, "mutant", payload, timeout_s=timeout + STARTUP_S)
 

@@ -53,7 +53,8 @@ def execute(payload: dict[str, Any], context: Any) -> dict[str, Any]:
     """Run the trials of one mutant (or of no edit) in a child.
 
     ``payload``: ``sources`` (file to text), ``trials``, ``operation``, ``timeout_s``, ``stop`` at the first failure or
-    not, ``private`` cache or the shared one at ``cache``, ``root`` of the sources.
+    not, ``private`` cache or the one called ``cache`` that the pool shares, ``root`` of the sources (empty: this
+    project's, wherever it is on this machine).
 
     Returns:
         ``trials``: records of :func:`validation.mutation.run.run_trial`, as many as were finished; ``ended``: how the
@@ -144,9 +145,9 @@ def _last(words: str) -> str:
 
 
 def _child(payload: dict[str, Any], arch: str, folder: Path, writes: int) -> None:
-    from validation.mutation.edit import Overlay
+    from validation.devices.keeper import end_with_parent
+    from validation.mutation.edit import ROOT, Overlay
     from validation.mutation.trials import Trial
-    from validation.worker import end_with_parent
 
     def send(message: Mapping[str, Any]) -> None:
         os.write(writes, (json.dumps(message) + "\n").encode())
@@ -158,7 +159,7 @@ def _child(payload: dict[str, Any], arch: str, folder: Path, writes: int) -> Non
     _private(folder, payload)
     for name in [name for name in sys.modules if _forgotten(name)]:
         del sys.modules[name]
-    overlay = Overlay(payload["sources"], folder / "overlay", Path(payload["root"]))
+    overlay = Overlay(payload["sources"], folder / "overlay", Path(payload["root"] or ROOT))
     overlay.install()
     try:
         run = importlib.import_module("validation.mutation.run")
@@ -193,10 +194,11 @@ def _redirect(stderr: Path) -> None:
 def _private(folder: Path, payload: Mapping[str, Any]) -> None:
     """Private directories; a FlyDSL cache of its own, a copy of the given one where kernels are not mutated."""
     cache = folder / "cache"
-    if payload["cache"] and Path(payload["cache"]).is_dir() and payload["private"]:
-        shutil.copytree(payload["cache"], cache)
+    shared = Path(os.environ["XDG_CACHE_HOME"], payload["cache"])
+    if payload["cache"] and shared.is_dir() and payload["private"]:
+        shutil.copytree(shared, cache)
     elif payload["cache"] and not payload["private"]:
-        cache = Path(payload["cache"])
+        cache = shared
     cache.mkdir(parents=True, exist_ok=True)
     # Unchanged sources are compiled to bytecode once for all children; edited ones have paths of their own.
     sys.pycache_prefix, sys.dont_write_bytecode = str(Path(tempfile.gettempdir()) / "bytecode"), False

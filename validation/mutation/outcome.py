@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -20,9 +20,9 @@ OUTCOMES = ("killed", "survived", "timeout", "crashed", "invalid", "equivalent",
 Clean = Mapping[tuple[Any, ...], tuple[str, ...]]
 
 
-def replay(mutant: Mutant, arch: str) -> str:
-    """The command that runs this mutant alone."""
-    return shlex.join([COMMAND, "--arch", arch, "--mutant", mutant.name])
+def replay(mutant: Mutant, arch: str, options: Sequence[str] = ()) -> str:
+    """The command that runs this mutant alone, with the options that it takes to find it."""
+    return shlex.join([COMMAND, "--arch", arch, *options, "--mutant", mutant.name])
 
 
 def classify(mutant: Mutant, answer: JsonDict, clean: Clean, today: date) -> JsonDict:

@@ -1,7 +1,8 @@
 """What an interrupted run leaves behind: one line of JSON a result, appended as it comes.
 
 A result is only taken up again for the same sources, arch and mutant: the key holds a hash of every file that takes
-part and of the mutant's manifest.
+part and of the mutant's manifest. A line holds a hash of itself: one that is cut off, edited or not ours counts as
+absent, and is run again. The hash is no signature.
 """
 
 from __future__ import annotations
@@ -45,6 +46,22 @@ def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
     return frozenset((str(path), status.st_mtime_ns, status.st_size) for path, status in found)
 
 
+def _sum(entry: JsonDict) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _entry(line: str) -> JsonDict | None:
+    """What :meth:`State.add` wrote, if the line is that and whole."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or entry.keys() != {"key", "item", "answer", "sum"}:
+        return None
+    told = entry.pop("sum")
+    return entry if told == _sum(entry) else None
+
+
 class State:
     """The results of one arch and one state of the sources, in a file that may hold others too."""
 
@@ -58,11 +75,8 @@ class State:
 
     def _load(self, path: Path) -> None:
         for line in path.read_text().splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # the line that was being written when the run was killed
-            if entry.get("key") == self._key:
+            entry = _entry(line)
+            if entry is not None and entry["key"] == self._key:
                 self._known[entry["item"]] = entry["answer"]
 
     def known(self, item: str) -> JsonDict | None:
@@ -76,7 +90,7 @@ class State:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             entry: dict[str, Any] = {"key": self._key, "item": item, "answer": answer}
-            line = ("\n" if self._cut_off else "") + json.dumps(entry) + "\n"
+            line = ("\n" if self._cut_off else "") + json.dumps({**entry, "sum": _sum(entry)}) + "\n"
             with self._path.open("ab", buffering=0) as stream:  # one write: another run may append at the same time
                 stream.write(line.encode())
             self._cut_off = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,6 +76,10 @@ def call(frame: Frame, node: ast.Call) -> Value:
     receiver, name, known = _callee(frame, node.func)
     args = _arguments(frame, node)
     keywords = {keyword.arg or "**": frame.evaluate(keyword.value) for keyword in node.keywords}
+    if known is None and receiver is None and isinstance(node.func, ast.Name):
+        made = _instance(frame, node, args, keywords)
+        if made is not None:
+            return made
     if known is not None:
         function, env = known
         if receiver is not None:
@@ -85,6 +90,36 @@ def call(frame: Frame, node: ast.Call) -> Value:
     if handler is None and name.startswith(("atomic_", "buffer_atomic", "raw_buffer", "raw_ptr_buffer")):
         handler = frame.analyzer.engine.handlers["atomic" if name.startswith("atomic_") else "buffer_load"]
     return handler(this) if handler is not None else unknown(this)
+
+
+#: Tells instances apart while they have no fields.
+_NUMBERS = itertools.count(1)
+
+
+def _instance(frame: Frame, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value | None:
+    """``Rows(x_ptr, stride)``: an instance of a class of a file at hand; None if it is no such call."""
+    module, name = frame.function.module, node.func.id if isinstance(node.func, ast.Name) else ""
+    if name not in module.classes and name in module.imports:
+        source, inner = module.imports[name]
+        module, name = (frame.analyzer.library.resolve(module, source) if inner else None) or module, inner
+    if name not in module.classes or lookup(frame, name) is not None:
+        return None
+    definition, scope = module.classes[name]
+    frame.analyzer.objects = True
+    made = Value(Kind.OTHER, role=name, fields={}, line=next(_NUMBERS))
+    start = scope.functions.get("__init__")
+    if start is not None:
+        enter(frame, node, start, None, [made, *args], keywords)
+        return made
+    declared = [
+        part.target.id
+        for part in definition.body
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    ]
+    assert made.fields is not None
+    made.fields.update(zip(declared, args, strict=False))
+    made.fields.update((field, value) for field, value in keywords.items() if field in declared)
+    return made
 
 
 def _arguments(frame: Frame, node: ast.Call) -> list[Value]:
@@ -129,6 +164,11 @@ def _method(frame: Frame, func: ast.Attribute) -> tuple[Value | None, str, tuple
     """
     found = frame.function.module.methods.get(func.attr, [])
     named = dotted(func.value).rpartition(".")[2] if isinstance(func.value, (ast.Name, ast.Attribute)) else ""
+    if not found:
+        return None
+    if not any(function.qualified.split(".")[-2] == named for function in found):
+        holder = frame.evaluate(func.value) if frame.analyzer.objects else OTHER
+        named = holder.role if holder.fields is not None else named
     mine = [function for function in found if function.qualified.split(".")[-2] == named]
     if not mine and (len(found) != 1 or func.attr in frame.analyzer.engine.handlers):
         return None
@@ -146,7 +186,9 @@ def _imported(frame: Frame, func: ast.Attribute) -> tuple[Function, Env | None] 
     source = frame.function.module.imports.get(func.value.id)
     if source is None:
         return None
-    target = frame.analyzer.library.resolve(frame.function.module, ".".join(part for part in source if part))
+    place, name = source
+    whole = place + name if place.endswith(".") else f"{place}.{name}" if name else place
+    target = frame.analyzer.library.resolve(frame.function.module, whole)
     function = target.top.functions.get(func.attr) if target is not None else None
     return (function, None) if function is not None else None
 
@@ -156,6 +198,9 @@ def _key(value: Value) -> Any:
         return ("s", tuple(_key(v) for v in value.items[:8]) if value.items else _key(value.element or OTHER))
     if value.kind is Kind.FUNCTION:
         return id(value.function[0])
+    if value.fields is not None:
+        # one without fields is under construction, and each is constructed for itself
+        return (value.role, tuple((name, _key(held)) for name, held in value.fields.items()) or value.line)
     sites = frozenset(site.key for site in value.sites) if value.sites else None
     return (
         value.kind,

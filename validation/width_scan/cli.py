@@ -10,22 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from validation.command_line import CommandLine, Parser, UsageError
-from validation.width_scan.limits import (
-    DEFAULT_CONSTANT,
-    DEFAULT_PARAMETER,
-    FLAT_TOKENS,
-    INDEX_ROLES,
-    LOADED,
-    LOOP,
-    POSITION,
-    PROGRAM_ID,
-    PROGRAMS,
-    RANGE,
-    ROLES,
-    SPLIT_POSITION,
-    THREAD,
-    Role,
-)
+from validation.width_scan.limits import INDEX_ROLES, OTHER_ROLES, ROLES, Role
 from validation.width_scan.output import exit_code, render
 from validation.width_scan.scan import scan_paths
 
@@ -71,23 +56,7 @@ def limits_table() -> str:
     lines = [f"{'':9} {'role':16} {'limit':>13} {'typical':>13}  source"]
     lines += [row("name", role) for role in ROLES]
     lines += [row("variable", role) for role in INDEX_ROLES]
-    lines += [
-        row("other", role)
-        for role in (
-            PROGRAM_ID[0],
-            PROGRAM_ID[1],
-            THREAD,
-            LOADED,
-            LOOP,
-            POSITION,
-            SPLIT_POSITION,
-            PROGRAMS,
-            RANGE,
-            FLAT_TOKENS,
-            DEFAULT_PARAMETER,
-            DEFAULT_CONSTANT,
-        )
-    ]
+    lines += [row("other", role) for role in OTHER_ROLES]
     return "\n".join(lines) + "\n"
 
 

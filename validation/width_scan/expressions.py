@@ -72,6 +72,10 @@ def _name(frame: Frame, node: ast.Name) -> Value:
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     """``fx.block_idx.x``, ``plan.rows`` and the like; attributes of run-time objects are unknown."""
+    if frame.analyzer.objects and isinstance(node.value, (ast.Name, ast.Attribute)):
+        holder = lookup(frame, node.value.id) if isinstance(node.value, ast.Name) else evaluate(frame, node.value)
+        if holder is not None and holder.fields is not None:
+            return holder.fields.get(node.attr, OTHER)
     text = dotted(node)
     parts = text.split(".")
     if len(parts) > 1 and parts[-2] in ("block_idx", "blockIdx"):

@@ -126,6 +126,8 @@ def _fix(site: Site) -> Fix:
 
 def _group_key(site: Site) -> tuple[Any, ...]:
     operand = _best(site)
+    if site.rule == "span" and site.anchor[0]:
+        return (site.path, site.function.partition(".")[0], *site.anchor)
     if site.rule in ("span", "narrowing") or operand is None or not operand.variable or not operand.line:
         return (site.path, site.line, site.column)
     return (site.path, operand.variable, operand.line)

@@ -87,6 +87,7 @@ class Analyzer:
     memo: dict[Any, Value] = field(default_factory=dict)
     active: list[ast.AST] = field(default_factory=list)
     visited: set[ast.AST] = field(default_factory=set)
+    objects: bool = False  # whether an instance of some class has been made
 
     def report(self, frame: Frame, value: Value, node: ast.AST) -> None:
         """`value` is part of an address, at `node`: its sites are findings."""

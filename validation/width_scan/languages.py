@@ -13,6 +13,7 @@ from validation.width_scan.calls import Call, program_id, unknown
 from validation.width_scan.descriptors import descriptor
 from validation.width_scan.frames import Frame
 from validation.width_scan.limits import INT32_MAX, LOADED, THREAD, role_of
+from validation.width_scan.modules import DEVICE_LANGUAGE, dotted
 from validation.width_scan.operations import arithmetic, buffer_offset
 from validation.width_scan.prepass import leftmost
 from validation.width_scan.scopes import lookup
@@ -95,7 +96,26 @@ def _fixed_cast(width: int) -> Callable[[Call], Value]:
     return handler
 
 
+#: What a language is called where it is imported from somewhere else (``from vllm.triton_utils import tl``).
+_LANGUAGE_NAMES = frozenset({"tl", "triton", "gl", "ttgl", "gluon", "language", "fx", "flyc", "gpu", "rocdl", "arith"})
+
+
+def _is_wrapper(this: Call) -> bool:
+    """Whether a function called as the language's own comes from a file that is not at hand."""
+    root = dotted(this.node.func).split(".")[0]
+    source, inner = this.frame.function.module.imports.get(root, ("", ""))
+    if not source or DEVICE_LANGUAGE.match(source):
+        return False
+    return (inner or source.rpartition(".")[2]) not in _LANGUAGE_NAMES and root not in _LANGUAGE_NAMES
+
+
 def _program_id(this: Call) -> Value:
+    if _is_wrapper(this):  # there is one reason to wrap it: another type
+        return replace(_block_id(this), width=WIDE)
+    return _block_id(this)
+
+
+def _block_id(this: Call) -> Value:
     axis = this.argument(0, "axis", "dimension")
     literal = axis.literal if axis is not None else 0
     number = {"x": 0, "y": 1, "z": 2}.get(literal, literal) if isinstance(literal, str) else literal
@@ -291,7 +311,8 @@ def _length(this: Call) -> Value:
 
 
 def _program_count(this: Call) -> Value:
-    return replace(program_id(1, ast.unparse(this.node)), source="parameter")
+    count = replace(program_id(1, ast.unparse(this.node)), source="parameter")
+    return replace(count, width=WIDE) if _is_wrapper(this) else count
 
 
 _GROUPS: tuple[tuple[str, Callable[[Call], Value]], ...] = (

@@ -15,6 +15,8 @@ _LANGUAGES = (
     ("triton", re.compile(r"^triton(\.language)?(\.|$)|^tl$")),
     ("flydsl", re.compile(r"^flydsl(\.|$)")),
 )
+#: A module of one of them.
+DEVICE_LANGUAGE = re.compile(r"(?:triton|flydsl)(?:\.|$)")
 _UNSUPPORTED_IMPORT = (
     ("CuTe DSL", re.compile(r"^cutlass(\.|$)")),
     ("TileLang", re.compile(r"^tilelang(\.|$)")),
@@ -27,6 +29,7 @@ _JIT = {"jit": "device", "kernel": "kernel"}
 _COMPILER_WORDS = re.compile(r"\b(?:jit|kernel)\b|cutlass|tilelang|pallas")
 #: A compiler that is called, other than by a name of the file's own.
 _COMPILER_CALL = re.compile(r"\b(?:jit|kernel)\s*\(")
+_ASSERTIONS = re.compile(r"\bassert\b|_assert\b|\bassume\b")
 _LAUNCH = re.compile(r"\]\s*\(")
 _LAUNCHED = re.compile(r"(\w+)\s*$")
 
@@ -62,8 +65,10 @@ class Module:
     launched: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
     methods: dict[str, list[Function]] = field(default_factory=dict)  # device functions of classes, by bare name
+    classes: dict[str, tuple[ast.ClassDef, Scope]] = field(default_factory=dict)
     compiled: dict[str, tuple[str, str]] = field(default_factory=dict)  # ``k`` of ``triton.jit(k)`` -> kind, dialect
 
+    asserts: bool = False  # whether anything in it asserts or assumes
     directory: str = ""
 
     def __post_init__(self) -> None:
@@ -217,6 +222,7 @@ class _Indexer:
             elif isinstance(node, ast.ClassDef):
                 inner = Scope(self.module, node, scope)
                 self._body(node.body, inner, f"{prefix}{node.name}.")
+                self.module.classes[node.name] = (node, inner)
                 for name, function in inner.functions.items():
                     if function.kind == "device":
                         self.module.methods.setdefault(name, []).append(function)
@@ -266,6 +272,7 @@ def parse(source: str, path: str) -> Module:
         path, ast.parse(source, filename=path), source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     )
     module.launched = launches(source)
+    module.asserts = _ASSERTIONS.search(source) is not None
     _Indexer(module).run(source)
     for function in module.functions:
         if function.kind != "plain":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,13 +12,17 @@ from validation.width_scan import symbols
 from validation.width_scan.frames import Frame
 from validation.width_scan.limits import (
     BUFFER_SPAN,
+    DECODE_TOKENS,
     FLAT_TOKENS,
+    GRID,
+    HEADS,
     INT32_MAX,
     POSITION,
     PROGRAMS,
     SPLIT_POSITION,
     SUM_MARGIN,
     counts_tiles,
+    index_role,
     is_summary,
 )
 from validation.width_scan.sites import new_site
@@ -66,7 +71,7 @@ def _sequence(a: Value, b: Value) -> Value:
 
 def _address(frame: Frame, node: ast.expr, op: type[ast.operator], a: Value, b: Value) -> Value:
     base, offset = (a, b) if a.kind in (Kind.POINTER, Kind.BUFFER) else (b, a)
-    if offset.sites and base.variable and is_summary(base.variable):
+    if offset.sites and base.kind is Kind.POINTER and base.variable and is_summary(base.variable):
         offset = replace(offset, sites=NO_SITES)
     frame.analyzer.report(frame, offset, node)
     if op not in (ast.Add, ast.Sub) or offset.kind is base.kind:
@@ -83,7 +88,12 @@ def buffer_offset(frame: Frame, node: ast.expr, base: Value, offset: Value) -> S
     """
     if base.sym.hi or offset.kind is not Kind.INT or offset.sym.hi < BUFFER_SPAN or offset.is_constant:
         return NO_SITES
-    return new_site(frame, "span", node, offset.sym, base, offset, threshold=BUFFER_SPAN - 1, unit="bytes")
+    if offset.sites or (base.variable and is_summary(base.variable)):
+        return NO_SITES  # what overflows 32 bits of elements is reported; re-basing mends both
+    anchor = (base.variable, base.line)
+    return new_site(
+        frame, "span", node, offset.sym, base, offset, threshold=BUFFER_SPAN - 1, unit="bytes", anchor=anchor
+    )
 
 
 def _width(a: Value, b: Value) -> int:
@@ -144,15 +154,34 @@ def _names_tile(sym: symbols.Sym) -> bool:
     return any(q.role is not None and q.role.name == "tile" for q in symbols.quantities(sym))
 
 
+#: A tile of a head's elements, not of heads.
+_HEAD_WIDTH = re.compile(r"d_?model|d_?head|head_?d|head_?size|dim|_d\b|_dv?\b|\bBD\b", re.I)
+
+
+def _is_named(value: Value, role: str) -> bool:
+    """Whether the variable's name says that it is such an index."""
+    if value.sym.op == "leaf" and value.sym.role is not None and value.sym.role.name == role:
+        return True
+    named = index_role(value.variable) if value.variable else None
+    return named is not None and named.name == role
+
+
 def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
     if all(v.role == PROGRAMS.name or (v.variable and counts_tiles(v.variable)) for v in (a, b)):
         return integer(symbols.leaf(_text(node), PROGRAMS), NARROW, role=PROGRAMS.name)
     for x, y in ((a, b), (b, a)):
+        if y.role == "speculated tokens" and x.sym.hi <= DECODE_TOKENS.limit:
+            return integer(symbols.leaf(_text(node), DECODE_TOKENS), NARROW, x.source, "tokens")
         counts_sequences = x.source in ("program id", "loaded value") or x.role == "batch"
-        if y.role == "sequence" and counts_sequences and not y.is_constant:
+        if y.role == "sequence" and counts_sequences and (not y.is_constant or _is_named(x, "batch index")):
             return integer(symbols.leaf(_text(node), FLAT_TOKENS), NARROW, role="tokens")
+        if x.source == "program id" and y.sym.op == "//" and y.sym.b is not None and _names_tile(y.sym.b):
+            product = symbols.multiply(x.sym, y.sym)
+            return integer(product if product.hi <= GRID.limit else symbols.leaf(_text(node), GRID), NARROW)
         if x.role in ("splits", "split index") and is_tile(y):
             return integer(symbols.leaf(_text(node), SPLIT_POSITION), NARROW, role="position")
+        if _is_named(x, "head index") and is_tile(y) and not _HEAD_WIDTH.search(y.sym.text):
+            return integer(symbols.leaf(_text(node), HEADS), NARROW, role="position")
         if x.is_index and is_tile(y) and x.role != "tokens":
             sym = symbols.multiply(x.sym, y.sym)
             if sym.op == "*" and sym.hi > POSITION.limit:

@@ -169,39 +169,82 @@ def range_ends(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def caps(function: Function) -> dict[str, list[ast.expr]]:
-    """Names that a comparison bounds from above (``offs < n``, ``n > offs``), with the bounds.
+def caps(function: Function) -> dict[str, list[tuple[ast.expr, bool]]]:
+    """Names that a comparison bounds from above (``offs < n``, ``n > offs``): the bounds, and whether below them.
 
     Only lanes inside a mask reach memory, so a masked index is as large as its bound, wherever the mask stands.
     """
     if function.caps is None:
-        found: dict[str, list[ast.expr]] = {}
+        found: dict[str, list[tuple[ast.expr, bool]]] = {}
+        left = [node for node in nodes(function) if isinstance(node, ast.If) and _only_returns(node)]
+        refusals = {id(part) for node in left for part in walk(node.test)}
+        for refusing in left:
+            for name, bound, strict in _refused(refusing.test):
+                found.setdefault(name, []).append((bound, strict))
         for node in nodes(function):
-            if not isinstance(node, ast.Compare):
-                continue
-            left = node.left
-            for op, right in zip(node.ops, node.comparators, strict=True):
-                pair = (left, right) if isinstance(op, (ast.Lt, ast.LtE)) else (right, left)
-                if isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
-                    name = _bare(pair[0])
-                    if name:
-                        found.setdefault(name, []).append(pair[1])
-                left = right
+            if isinstance(node, ast.Compare) and id(node) not in refusals:
+                for name, bound, strict in _compared(node):
+                    found.setdefault(name, []).append((bound, strict))
         _cap_block_ids(function, found)
         function.caps = found
     return function.caps
 
 
-def _cap_block_ids(function: Function, found: dict[str, list[ast.expr]]) -> None:
+def _compared(node: ast.Compare) -> Iterator[tuple[str, ast.expr, bool]]:
+    left = node.left
+    for op, right in zip(node.ops, node.comparators, strict=True):
+        pair = (left, right) if isinstance(op, (ast.Lt, ast.LtE)) else (right, left)
+        name = _bare(pair[0]) if isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) else ""
+        if name:
+            yield name, pair[1], isinstance(op, (ast.Lt, ast.Gt))
+        left = right
+
+
+_OPPOSITE: dict[type, ast.cmpop] = {ast.Lt: ast.GtE(), ast.LtE: ast.Gt(), ast.Gt: ast.LtE(), ast.GtE: ast.Lt()}
+
+
+def _only_returns(node: ast.If) -> bool:
+    return isinstance(node.body[-1], ast.Return) and len(node.body) == 1 and not node.orelse
+
+
+def _refused(test: ast.expr) -> Iterator[tuple[str, ast.expr, bool]]:
+    """What holds after ``if row >= n or col >= m: return``."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        for part in test.values:
+            yield from _refused(part)
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:
+        yield from _compared(ast.Compare(test.left, [_OPPOSITE[type(test.ops[0])]], test.comparators))
+
+
+def asserted(function: Function) -> dict[str, list[tuple[ast.expr, bool]]]:
+    """Names that an assertion bounds (``tl.assume(stride < 64)``): the bounds, and whether below them."""
+    found: dict[str, list[tuple[ast.expr, bool]]] = {}
+    if not function.module.asserts:
+        return found
+    for node in nodes(function):
+        test = node.test if isinstance(node, ast.Assert) else None
+        if isinstance(node, ast.Call) and node.args and dotted(node.func).rpartition(".")[2] in _ASSERTIONS:
+            test = node.args[0]
+        for part in walk(test) if test is not None else ():
+            if isinstance(part, ast.Compare):
+                for name, bound, strict in _compared(part):
+                    found.setdefault(name, []).append((bound, strict))
+    return found
+
+
+_ASSERTIONS = frozenset({"assume", "device_assert", "static_assert"})
+
+
+def _cap_block_ids(function: Function, found: dict[str, list[tuple[ast.expr, bool]]]) -> None:
     """``offs = pid * BLOCK + arange`` below n bounds pid by n // BLOCK."""
     for name, value in list(_assignments(function)) if found else ():
-        for bound in tuple(found.get(name, ())):  # `pid = pid * BLOCK` adds to what is read here
+        for bound, _ in tuple(found.get(name, ())):  # `pid = pid * BLOCK` adds to what is read here
             for term in _terms(value):
                 if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
                     block_id, block = term.left, term.right
                     if isinstance(block_id, ast.Name) and isinstance(block, ast.Name) and block.id.isupper():
                         quotient = ast.BinOp(bound, ast.FloorDiv(), block)
-                        found.setdefault(block_id.id, []).append(ast.copy_location(quotient, term))
+                        found.setdefault(block_id.id, []).append((ast.copy_location(quotient, term), False))
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:

@@ -6,6 +6,7 @@ import ast
 import gc
 import io
 import os
+import re
 import tokenize
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -17,8 +18,19 @@ from validation.width_scan.calls import body, default_values
 from validation.width_scan.expressions import evaluate
 from validation.width_scan.findings import FileStatus, ScanResult, group, suppress
 from validation.width_scan.frames import Analyzer, Env, Frame
+from validation.width_scan.innermost import families, innermost, of_rows, of_table_rows, of_weights
 from validation.width_scan.languages import HANDLERS
-from validation.width_scan.limits import RANGE, constant_role, parameter_role
+from validation.width_scan.limits import (
+    INNER_STRIDE,
+    INNERMOST,
+    OUTER_STRIDES,
+    PLAIN_STRIDE,
+    RANGE,
+    TABLE_ROW,
+    Role,
+    constant_role,
+    parameter_role,
+)
 from validation.width_scan.modules import (
     Library,
     Module,
@@ -27,7 +39,7 @@ from validation.width_scan.modules import (
     mentions_device_language,
     parse,
 )
-from validation.width_scan.prepass import parameters, pointers, range_ends
+from validation.width_scan.prepass import asserted, parameters, pointers, range_ends
 from validation.width_scan.typenames import type_value, type_width
 from validation.width_scan.values import (
     CONSTANT,
@@ -68,12 +80,21 @@ class _Engine:
 
 
 def _entry_value(
-    function: Function, arg: ast.arg, default: ast.expr | None, addresses: frozenset[str], siblings: list[str]
+    function: Function,
+    arg: ast.arg,
+    default: ast.expr | None,
+    addresses: frozenset[str],
+    siblings: list[str],
+    roles: Mapping[str, Role],
 ) -> Value:
     """A kernel parameter's value when the host launches it."""
     annotation = ast.unparse(arg.annotation) if arg.annotation is not None else ""
     if "constexpr" in annotation.lower():
-        return type_value(default) or _compile_time(function, arg.arg, siblings)
+        value = type_value(default) or _compile_time(function, arg.arg, siblings)
+        known = roles.get(arg.arg)
+        if known is not None and known.limit < value.sym.hi:
+            return integer(symbols.leaf(arg.arg, known), CONSTANT, role=known.name)
+        return value
     if function.dialect == "flydsl":
         if "Pointer" in annotation:
             return Value(Kind.POINTER, variable=arg.arg)
@@ -82,7 +103,7 @@ def _entry_value(
         if annotation == "int":
             return named_constant(arg.arg)
         width = type_width(arg.annotation)
-        return _parameter(arg, siblings, width) if width else OTHER
+        return _parameter(arg, siblings, width, roles) if width else OTHER
     if arg.arg in addresses:
         return Value(Kind.POINTER, variable=arg.arg)
     width = type_width(arg.annotation)
@@ -90,12 +111,14 @@ def _entry_value(
         return DATA
     if isinstance(default, ast.Constant) and isinstance(default.value, (bool, str, float)):
         return named_constant(arg.arg)
-    return _parameter(arg, siblings, width or NARROW)
+    return _parameter(arg, siblings, width or NARROW, roles)
 
 
 def _compile_time(function: Function, name: str, siblings: list[str]) -> Value:
     value = named_constant(name)
     role = constant_role(name, siblings)
+    if role is None and value.role in OUTER_STRIDES:
+        role = parameter_role(name, siblings)
     if role is not None:
         return integer(symbols.leaf(name, role), CONSTANT, role=role.name)
     if value.sym.hi > RANGE.limit and name in range_ends(function):
@@ -103,9 +126,38 @@ def _compile_time(function: Function, name: str, siblings: list[str]) -> Value:
     return value
 
 
-def _parameter(arg: ast.arg, siblings: list[str], width: int) -> Value:
-    value = quantity(arg.arg, parameter_role(arg.arg, siblings), width, "parameter")
+def _parameter(arg: ast.arg, siblings: list[str], width: int, roles: Mapping[str, Role]) -> Value:
+    role = parameter_role(arg.arg, siblings)
+    known = roles.get(arg.arg, role)
+    value = quantity(arg.arg, known if known.limit < role.limit else role, width, "parameter")
     return replace(value, variable=arg.arg, line=arg.lineno)
+
+
+#: Operands of a product are passed transposed too: their last stride may be that of a row.
+_OPERAND = re.compile(r"_*[a-z]?[knd]", re.I)
+
+
+def _stride_roles(function: Function, names: list[str]) -> dict[str, Role]:
+    """Rows of the table for strides that only their use, and the strides beside them, tell."""
+    tensors = families(names)
+    if not tensors:
+        return {}
+    found: dict[str, Role] = dict.fromkeys(of_weights(tensors), INNER_STRIDE)
+    inner = innermost(function, tensors)
+    found |= dict.fromkeys(of_rows(tensors, inner), PLAIN_STRIDE)
+    found |= dict.fromkeys(of_table_rows(tensors, inner), TABLE_ROW)
+    for name in inner:
+        found[name] = INNER_STRIDE if _OPERAND.fullmatch(re.split("stride", name, flags=re.I)[-1]) else INNERMOST
+    return found
+
+
+def _within(frame: Frame, value: Value, bounds: list[tuple[ast.expr, bool]]) -> Value:
+    """A parameter as the kernel's assertions leave it."""
+    limits = [(frame.evaluate(node), strict) for node, strict in bounds]
+    tops = [bound.literal - strict for bound, strict in limits if isinstance(bound.literal, int)]
+    if value.kind is not Kind.INT or not tops or value.sym.role is None or min(tops) >= value.sym.hi:
+        return value
+    return replace(value, sym=symbols.leaf(value.sym.text, value.sym.role, max(min(tops), 0)))
 
 
 def _entry(analyzer: Analyzer, function: Function) -> None:
@@ -114,9 +166,13 @@ def _entry(analyzer: Analyzer, function: Function) -> None:
     formal = parameters(function)
     defaults = default_values(function)
     names = [arg.arg for arg in formal]
-    values = {arg.arg: _entry_value(function, arg, defaults.get(arg.arg), addresses, names) for arg in formal}
+    roles = _stride_roles(function, names)
+    values = {arg.arg: _entry_value(function, arg, defaults.get(arg.arg), addresses, names, roles) for arg in formal}
     values = {name: value for name, value in values.items() if not (name == "self" and value.kind is Kind.OTHER)}
     frame = Frame(analyzer, function, function.dialect, Env(values, None, function.scope))
+    for name, bounds in asserted(function).items():
+        if name in values:
+            values[name] = _within(frame, values[name], bounds)
     analyzer.active.append(function.node)
     body(frame)
     analyzer.active.pop()

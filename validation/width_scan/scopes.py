@@ -29,6 +29,20 @@ def lookup(frame: Frame, name: str) -> Value | None:
     return None
 
 
+def assigned(frame: Frame, name: str) -> ast.expr | None:
+    """What a name was assigned in the compile-time scopes around, if it was by itself."""
+    env = frame.env
+    while env.parent is not None:
+        env = env.parent
+    scope = env.scope
+    while scope is not None:
+        if name in scope.assigned:
+            node, position = scope.assigned[name]
+            return node if position is None else None
+        scope = scope.parent
+    return None
+
+
 def scope_value(frame: Frame, scope: Scope, name: str) -> Value | None:
     """A name's value in a compile-time scope."""
     if name in scope.cache:

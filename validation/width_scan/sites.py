@@ -44,11 +44,13 @@ def new_site(
     threshold: int = INT32_MAX,
     unit: str = "elements",
     level: str = "error",
+    anchor: tuple[str, int] = ("", 0),
 ) -> Sites:
     """The set of one new site; empty on a deliberate 32-bit path and in compile-time code.
 
     Args:
         rule: "product", "sum", "shift", "increment", "span" or "narrowing".
+        anchor: variable and line of the descriptor whose re-basing is the fix, where it is known.
         node: the operation; for a binary one, `left` and `right` are its operands.
     """
     if frame.quiet or frame.host or (rule != "span" and not quantities(sym)):
@@ -73,6 +75,7 @@ def new_site(
                 unit,
                 operands,
                 level,
+                anchor,
             )
         }
     )

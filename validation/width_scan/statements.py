@@ -11,10 +11,10 @@ from validation.width_scan import symbols
 from validation.width_scan.bindings import bind
 from validation.width_scan.expressions import evaluate, is_compile_time, loop_variable
 from validation.width_scan.frames import Frame
-from validation.width_scan.guards import branch_widths
+from validation.width_scan.guards import branch_widths, chooses_width
 from validation.width_scan.limits import INT32_MAX, LOOP
 from validation.width_scan.modules import dotted
-from validation.width_scan.scopes import lookup
+from validation.width_scan.scopes import assigned, lookup
 from validation.width_scan.sites import new_site
 from validation.width_scan.values import CONSTANT, NARROW, OTHER, Function, Kind, Value, join
 
@@ -89,7 +89,10 @@ def accumulate(frame: Frame, target: ast.Name, node: ast.BinOp, value: Value) ->
 def _if(frame: Frame, node: ast.If) -> bool:
     evaluate(frame, node.test)
     fixed = is_compile_time(frame, node.test)
-    narrow_body, narrow_else = branch_widths(node) if fixed else (False, False)
+    narrow_body = narrow_else = guarded = False
+    if fixed:
+        narrow_body, narrow_else = branch_widths(node, lambda name: assigned(frame, name))
+        guarded = chooses_width(node, lambda name: assigned(frame, name))
     before = dict(frame.env.variables)
     frame.quiet += narrow_body
     body_ends = run(frame, node.body)
@@ -103,7 +106,7 @@ def _if(frame: Frame, node: ast.If) -> bool:
         return True
     if body_ends:
         return False
-    frame.env.variables = after_body if else_ends else merge(after_body, frame.env.variables, fixed)
+    frame.env.variables = after_body if else_ends else merge(after_body, frame.env.variables, guarded)
     return False
 
 

@@ -216,8 +216,32 @@ def witness(sym: Sym, threshold: int) -> dict[str, int] | None:
     Returns:
         Values by quantity, or None if no values within the limits are enough.
     """
+    divisors = _divisors(sym)
+    if not divisors:
+        return _smallest(sym, threshold, divisors)
+    factors_too = divisors & {q.text for q in _undivided(sym)}  # ``a * h + i // (g // h)``: small is not always worst
+    found = _smallest(sym, threshold, divisors)
+    return _smallest(sym, threshold, divisors - factors_too) if found is None and factors_too else found
+
+
+def _undivided(sym: Sym) -> list[Sym]:
+    """The quantities of an expression that appear elsewhere than in a divisor."""
+    found: list[Sym] = []
+    stack = [sym]
+    while stack:
+        node = stack.pop()
+        if node.op == "leaf":
+            found.append(node)
+        if node.a is not None:
+            stack.append(node.a)
+        if node.b is not None and node.op != "//":
+            stack.append(node.b)
+    return found
+
+
+def _smallest(sym: Sym, threshold: int, low: set[str]) -> dict[str, int] | None:
+    """:func:`witness`, with the quantities of `low` at their low end."""
     named = quantities(sym)
-    low = _divisors(sym)
     values = {q.text: q.lo if q.text in low else min(q.role.typical, q.hi) if q.role else q.hi for q in named}
     tops = {q.text: q.lo if q.text in low else q.hi for q in named}
     for q in sorted(named, key=lambda q: tops[q.text] / max(values[q.text], 1), reverse=True):

@@ -59,6 +59,7 @@ class Site:
     unit: str
     operands: tuple[Operand, ...]
     level: str = "error"
+    anchor: tuple[str, int] = ("", 0)
 
     @property
     def key(self) -> tuple[str, int, int, str]:
@@ -91,6 +92,7 @@ class Value:
     element: Value | None = None
     function: Any = None
     literal: Any = None
+    fields: dict[str, Value] | None = None  # of an instance, whose class is its `role`
 
     @property
     def is_constant(self) -> bool:
@@ -169,6 +171,9 @@ def join(a: Value, b: Value, guarded: bool = False) -> Value:
     """
     if a is b:
         return a
+    if a.fields is not None and b.fields is not None and a.role == b.role:
+        both = {name: join(value, b.fields.get(name, value), guarded) for name, value in a.fields.items()}
+        return replace(a, fields=b.fields | both, sites=a.sites | b.sites)
     if a.kind is not b.kind:
         other = {a.kind, b.kind} & {Kind.OTHER, Kind.DATA}
         if not other:
@@ -207,7 +212,7 @@ class Function:
     kind: str = "plain"  # "kernel", "device", "launcher", "plain"
     dialect: str = ""
     pointers: frozenset[str] | None = None
-    caps: dict[str, list[ast.expr]] | None = field(default=None)
+    caps: dict[str, list[tuple[ast.expr, bool]]] | None = field(default=None)
     nodes: list[ast.AST] | None = None
 
 

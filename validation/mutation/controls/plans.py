@@ -31,7 +31,7 @@ def plans(arch: str) -> list[str]:
     """What is wrong with the figures that plans rely on, and with plans of a sweep over tokens, shapes and CUs."""
     from hcgr.plan import choose
 
-    wrong = [*_figures(arch), *_refusals(arch)]
+    wrong = [*_figures(arch), *_refusals(arch), *_last_rows(arch)]
     for hc, hs, n_pad, live in SHAPES:
         for tokens in TOKENS:
             for folded in (True, False):
@@ -71,6 +71,45 @@ def _refusals(arch: str) -> list[str]:
                 wrong.append(f"{name}: blames {error.problem.argument}, must blame {argument}")
         except ValueError as error:
             wrong.append(f"{name}: no refusal by argument: {error}")
+    return wrong
+
+
+def _last_rows(arch: str) -> list[str]:
+    """Whether the planner takes as many rows as one grid covers, and not one more: no other case has so many."""
+    from hcgr.plan import choose, k1_limits
+
+    wrong = []
+    for name, folded, request in (
+        ("fused K1", True, choose.Request(split_k=2)),
+        ("split-K K1", False, choose.Request(split_k=2)),
+        ("decoupled K1", False, choose.Request(split_k=1, stages=3)),
+    ):
+
+        def planned(rows: int, folded: bool = folded, request: Any = request) -> Any:
+            try:
+                return choose.k1(rows, 4, 512, 48, 36, arch, LIMITS[arch][3], folded, request=request)
+            except choose.NoPlanError as error:
+                if error.problem.argument != "residual":
+                    raise
+                return None
+
+        most, refused = 1, _ENDLESS
+        try:
+            while refused - most > 1:
+                middle = (most + refused) // 2
+                most, refused = (middle, refused) if planned(middle) is not None else (most, middle)
+        except ValueError as error:
+            wrong.append(f"{name} of some rows from {most} to {refused} is neither planned nor refused: {error}")
+            continue
+        plan = planned(most)
+        lanes = [(getattr(plan, "tile", plan).lanes, plan.workgroups)]
+        if not folded:
+            lanes.append((k1_limits.norm_plan(plan, True).lanes, int))  # one workgroup a row
+        items = [max(wide * workgroups(rows) for wide, workgroups in lanes) for rows in (most, refused)]
+        if items[0] >= MOST_ITEMS:
+            wrong.append(f"{name} takes {most} rows: {items[0]} lanes are more than HIP launches")
+        if items[1] < MOST_ITEMS:
+            wrong.append(f"{name} refuses {refused} rows: {items[1]} lanes are no more than HIP launches")
     return wrong
 
 
