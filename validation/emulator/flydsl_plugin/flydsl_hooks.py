@@ -87,6 +87,22 @@ def _named_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
     return emit_kernel
 
 
+def _quick_engine(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The host code of a launcher only hands its arguments on: compiling it well takes longer than it ever saves."""
+
+    @functools.wraps(original, updated=())
+    def engine(*args: Any, **kwargs: Any) -> Any:
+        from flydsl.compiler.backends import compile_backend_name
+
+        from .backend import NAME
+
+        if compile_backend_name() == NAME:
+            kwargs["opt_level"] = 0
+        return original(*args, **kwargs)
+
+    return engine
+
+
 def _located_source(original: Callable[..., Any]) -> Callable[..., Any]:
     """FlyDSL 0.4 keys its cache on a function's text alone; the ISA also holds its file and line."""
 
@@ -119,6 +135,7 @@ def install() -> None:
         from flydsl.compiler import jit_executor, jit_function, kernel_function
 
         _wrap(jit_executor.CallState, "__call__", _raising_dispatch)
+        _wrap(jit_executor, "ExecutionEngine", _quick_engine)
         _wrap(jit_function.MlirCompiler, "compile", lambda bound: classmethod(_checked_compile(bound)))
         _wrap(kernel_function.KernelFunction, "_emit_kernel", _named_kernel)
         if hasattr(jit_function, "_get_func_source"):

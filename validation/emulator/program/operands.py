@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 # Scalar-register file indices (CDNA3 ISA, "SGPRs" and "Scalar operand encodings").
 SPECIAL_SGPRS: dict[str, tuple[int, int]] = {
@@ -141,6 +142,7 @@ def _plain(text: str) -> Operand | None:
     return None
 
 
+@lru_cache(maxsize=1 << 16)  # registers are named again and again
 def parse_operand(text: str) -> Operand | None:
     """Parse one operand, or return None when the text is none that gfx9 assembly has.
 
