@@ -38,6 +38,8 @@ class Executor:
         self.running: list[Running] = []
         self.resident: deque[Resident] = deque()
         self.stalled = 0
+        #: times that a chunk has yielded since one began or ended: memory may change all the while
+        self.yielded = 0
         self.last_changes = -1
         self.most = 2
 
@@ -54,7 +56,7 @@ class Executor:
 
     def _turn(self) -> bool:
         full = len(self.resident) >= self.most
-        starved = not self.resident or (self.stalled >= len(self.resident) and not full)
+        starved = not self.resident or (self.yielded >= len(self.resident) and not full)
         if (starved or (not full and self.schedule.admits())) and self._admit():
             return True
         if not self.resident:
@@ -67,6 +69,7 @@ class Executor:
         outcome = here.chunk.run(self.schedule.budget())
         if outcome is Outcome.FINISHED:
             self.resident.popleft()
+            self.yielded = 0
             self._progress()
             here.running.chunks -= 1
             self._finish(here.running)
@@ -84,6 +87,7 @@ class Executor:
         if changes != self.last_changes:
             self._progress()
         self.stalled += 1
+        self.yielded += 1
         self.last_changes = changes
         stuck = self.stalled > STALL_ROUNDS * len(self.resident)
         waits = len(self.resident) >= self.most or not self._available()
@@ -93,6 +97,8 @@ class Executor:
             resident.chunk.watch_polls()
         # every chunk is asked, so that each keeps its state to compare with
         repeats = [_repeats(r.chunk) for r in self.resident]
+        if None in repeats:
+            return
         if all(repeats):
             raise DeadlockError(describe(self._chunks(), "deadlock: no wave can make progress"))
         if all(r.chunk.only_polls() for r in self.resident):
@@ -148,6 +154,7 @@ class Executor:
         chunk = running.launch.chunk(running.take(), self.schedule)
         running.chunks += 1
         self.resident.appendleft(Resident(chunk, running))
+        self.yielded = 0
         self._progress()
 
     def _finish(self, running: Running) -> None:
@@ -161,9 +168,9 @@ class Executor:
         running.work.done = True
 
 
-def _repeats(chunk: Chunk) -> bool:
-    """Has the chunk come back to the very state in which it last yielded?"""
+def _repeats(chunk: Chunk) -> bool | None:
+    """Has the chunk come back to the very state in which it was asked last? None the first time."""
     digest = zlib.crc32(chunk.w.S.tobytes(), zlib.crc32(chunk.w.V.tobytes()))
-    same = chunk.w.extra.get("digest") == digest
+    last = chunk.w.extra.get("digest")
     chunk.w.extra["digest"] = digest
-    return bool(same)
+    return None if last is None else bool(last == digest)

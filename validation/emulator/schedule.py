@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .isa import TABLE
-from .machine.engine import FAIRNESS, Chunk
+from .machine.engine import FAIRNESS, ROUND, Chunk
 from .machine.waves import Identity
 from .program import Program
 
@@ -187,13 +187,16 @@ class Held(Systematic):
 
 
 class PartTurns:
-    """The current part keeps its turn until it has nothing to run or only polls; then the first part in order."""
+    """The current part keeps its turn until it has nothing to run or only polls; then the first part in order. One that
+    has looped for long passes it on as well: it may poll and change memory, too."""
 
     def __init__(self, program: Program, parts: NDArray[np.int64]) -> None:
         self.visible = visible_points(program)
         self.parts = parts
         self.current = 0
         self.since = 0
+        #: backward branches of the chunk when the turn began
+        self.begun = 0
 
     def stop(self, pc: int) -> int:
         return _NEVER
@@ -201,14 +204,19 @@ class PartTurns:
     def pick(self, chunk: Chunk, live: Any) -> Any:
         self.since = min(self.since, chunk.idle)
         mine = live & (self.parts == self.current)
-        if chunk.idle - self.since > FAIRNESS:
+        if self._is_over(chunk):
             self.current, self.since = self._longest_waiting(chunk, live), chunk.idle
         elif not mine.any():
             # not a fresh start: the waves of one workgroup may poll in turn, from barrier to barrier
             self.current = self.first(live)
         else:
             return mine
+        self.begun = chunk.taken
         return live & (self.parts == self.current)
+
+    def _is_over(self, chunk: Chunk) -> bool:
+        """Has the current part polled, or looped, for as long as it may at a time?"""
+        return chunk.idle - self.since > FAIRNESS or chunk.taken - self.begun > ROUND
 
     def first(self, live: Any) -> int:
         """The part that comes next when the current one cannot go on."""
@@ -248,12 +256,12 @@ class RandomTurns(PartTurns):
         self.since = min(self.since, chunk.idle)
         mine = live & (self.parts == self.current)
         self.left -= 1
-        if self.left < 0 or not mine.any() or chunk.idle - self.since > FAIRNESS:
+        if self.left < 0 or not mine.any() or self._is_over(chunk):
             if self.random.random() < 0.03:
                 self.parts = self._deal()
             runnable = np.unique(self.parts[live])
             self.current = int(runnable[self.random.randrange(len(runnable))])
-            self.left, self.since = self.random.choice(self.LENGTHS), chunk.idle
+            self.left, self.since, self.begun = self.random.choice(self.LENGTHS), chunk.idle, chunk.taken
             mine = live & (self.parts == self.current)
         return mine
 
@@ -290,6 +298,7 @@ class SystematicTurns(PartTurns):
         self.preempted[self.current] = self.schedule.points
         position = int(np.searchsorted(runnable, self.current))
         self.current, self.since = int(runnable[(position + by) % len(runnable)]), chunk.idle
+        self.begun = chunk.taken
         return live & (self.parts == self.current)
 
 

@@ -101,6 +101,48 @@ done:
 s_nop 0"""
 
 
+def _scalar_data(acquire: str) -> str:
+    """Who has seen the flag reads the data through the scalar cache."""
+    return f"""
+s_cmp_eq_u32 s10, 0
+s_cbranch_scc0 reader
+global_store_dword v3, v0, s[4:5] sc1
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v6, 1
+global_store_dword v4, v6, s[6:7] sc1
+s_branch done
+reader:
+{_POLL.format("sc1")}
+s_cmp_eq_u32 s14, 1
+s_cbranch_scc0 reader
+{acquire}
+s_load_dword s14, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+done:
+s_nop 0"""
+
+
+#: The data is loaded in each turn, behind the flag's wait or before it.
+_LOADED_ALONG = """
+v_mov_b32_e32 v6, 1
+s_cmp_eq_u32 s10, 0
+s_cbranch_scc0 reader
+global_store_dword v3, v0, s[4:5] sc1
+s_waitcnt vmcnt(0)
+global_store_dword v4, v6, s[6:7] sc1
+s_branch done
+reader:
+global_load_dword v6, v4, s[6:7] sc1
+{|global_load_dword v7, v3, s[4:5] sc1}
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s14, v6
+s_cmp_eq_u32 s14, 1
+s_cbranch_scc0 reader
+{global_load_dword v7, v3, s[4:5] sc1}
+s_waitcnt vmcnt(0)
+global_store_dword v3, v7, s[8:9]
+done:
+s_nop 0"""
 _UNLOCK = "global_store_dword v4, v4, s[6:7] sc1"
 _LOOK_FIRST = """global_load_dword v8, v4, s[6:7] sc1
 s_waitcnt vmcnt(0)
@@ -144,6 +186,21 @@ FLAG_PAIRS = (
         lock("{buffer_wbl2 sc1}\ns_waitcnt vmcnt(0)", _UNLOCK, _LOOK_FIRST),
         "neither written through",
         5,
+        64,
+    ),
+    Pair("data loaded along with the flag", _LOADED_ALONG, "nothing orders them", 3, 64),
+    Pair(
+        "scalar load of what a flag hands over",
+        _scalar_data("buffer_inv sc1\n{s_dcache_inv}"),
+        "scalar cache is not coherent",
+        3,
+        64,
+    ),
+    Pair(
+        "scalar load of what a flag hands over, past the L2",
+        _scalar_data("{buffer_inv sc1}\ns_dcache_inv"),
+        "scalar cache is not coherent",
+        3,
         64,
     ),
     Pair(

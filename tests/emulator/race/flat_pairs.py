@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .pair import Pair
+from .pair import ONE, Pair
 
 #: v[8:9]: the flat address of this thread's word of LDS; v5: LDS byte of the thread that is one wave on.
 _LOCAL = """
@@ -101,5 +101,34 @@ s_waitcnt vmcnt(0) lgkmcnt(0)""",
         "was not waited for with vmcnt",
         groups=2,
         lanes=64,
+    ),
+    Pair(
+        "flat flag, invalidated before lgkmcnt gives its value",
+        f"""
+v_mov_b32_e32 v8, s6
+v_mov_b32_e32 v9, s7
+v_mov_b32_e32 v6, 1
+s_cmp_eq_u32 s10, 0
+s_cbranch_scc0 reader
+global_store_dword v3, v0, s[4:5]
+buffer_wbl2 sc1
+s_waitcnt vmcnt(0)
+{ONE}
+flat_store_dword v[8:9], v6 sc1
+s_branch done
+reader:
+flat_load_dword v7, v[8:9] sc1
+{{s_waitcnt vmcnt(0)}}
+buffer_inv sc1
+s_waitcnt vmcnt(0) lgkmcnt(0)
+v_readfirstlane_b32 s14, v7
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 reader
+global_load_dword v10, v3, s[4:5]
+done:
+s_nop 0""",
+        "no buffer_inv sc1",
+        2,
+        64,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .count_pairs import COUNT_PAIRS
+from .displaced_pairs import COUNT_IN_PASSING, DISPLACED_PAIRS
 from .flag_pairs import FLAG_PAIRS
 from .flat_pairs import FLAT_PAIRS
 from .idiom_pairs import IDIOM_PAIRS
@@ -13,7 +14,7 @@ from .pairs import PAIRS as OTHER_PAIRS
 from .probe import SCHEDULES, run
 
 ARCHS = ("gfx942", "gfx950")
-PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS + COUNT_PAIRS + IDIOM_PAIRS
+PAIRS = OTHER_PAIRS + FLAG_PAIRS + FLAT_PAIRS + COUNT_PAIRS + IDIOM_PAIRS + DISPLACED_PAIRS
 
 
 def _id(pair: Pair) -> str:
@@ -26,6 +27,20 @@ def test_unsafe_is_found(pair: Pair, arch: str) -> None:
     result = run(pair.unsafe, arch, groups=pair.groups, lanes=pair.lanes)
     found = [str(f) for f in result.findings if f.check == pair.check]
     assert any(pair.says in text for text in found), result.findings or result.notes
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+@pytest.mark.parametrize("pair", DISPLACED_PAIRS, ids=_id)
+def test_who_comes_last_hides_nothing(pair: Pair, schedule: str, arch: str) -> None:
+    result = run(pair.unsafe, arch, groups=pair.groups, lanes=pair.lanes, schedule=schedule)
+    assert any(pair.says in str(f) for f in result.findings), result.findings or result.notes
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_count_may_be_read_in_passing(schedule: str, arch: str) -> None:
+    assert run(COUNT_IN_PASSING, arch, groups=3, lanes=64, schedule=schedule).findings == ()
 
 
 @pytest.mark.parametrize("arch", ARCHS)

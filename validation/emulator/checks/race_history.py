@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,10 +66,14 @@ class RaceHistory:
         self.group = np.zeros(1 << 10, np.int32)
         self._next_group = 1
         self.regions: dict[int, Shadow] = {}
-        #: release and join nodes, see ``race_order``
+        #: release and join nodes, see ``race_nodes``
         self.nodes: list[Any] = [None]
         #: access id of an atomic or flag store -> its node
         self.node_of: dict[int, int] = {}
+        #: number of a workgroup -> wave (unique number) -> its release nodes, ascending
+        self.released: defaultdict[int, dict[int, list[int]]] = defaultdict(dict)
+        #: see ``race_nodes``
+        self.ancestries: dict[int, Any] = {}
 
     # -- order of launches ---------------------------------------------------------------------------------------------
     def register(self, rank: int, before: int) -> Order:

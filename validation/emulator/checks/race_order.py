@@ -25,14 +25,15 @@ global memory is complete at vmcnt(0), to LDS at lgkmcnt(0), its value at both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..machine.waves import Identity
 from .race_history import RaceHistory
+from .race_nodes import Covers, Node, Reach
 from .race_traits import FLAT
 
 Array = NDArray[np.int64]
@@ -40,99 +41,15 @@ Array = NDArray[np.int64]
 VM_RING, LDS_RING = 64, 16
 
 
-class Reach(NamedTuple):
-    """How far a wave's accesses are known, as access ids: issued (good within its workgroup), waited for (vector
-    memory, LDS), available to the agent; and complete whatever their order, by vmcnt(0) and by lgkmcnt(0)."""
-
-    issued: int = 0
-    done: int = 0
-    lds: int = 0
-    available: int = 0
-    drained_vm: int = 0
-    drained_lgkm: int = 0
-
-    def join(self, other: Reach) -> Reach:
-        return Reach(*(max(a, b) for a, b in zip(self, other, strict=True)))
-
-
-NOTHING = Reach()
-
-
-@dataclass(frozen=True, slots=True)
-class Covers:
-    """Per wave [W]: ids that the last barrier of its workgroup ordered. Never changed once made."""
-
-    issued: Array
-    done: Array
-    lds: Array
-    drained_vm: Array
-    drained_lgkm: Array
-
-
 @dataclass(slots=True)
-class Node:
-    """What a wave knew when it released (or a join of such, with ``covers`` None). parents: earlier nodes."""
+class Acquiring:
+    """A read of a word that carries ``nodes``, until its wave has waited for the value. invalidated: a buffer_inv sc1
+    came between, after the read was performed."""
 
-    parents: tuple[int, ...]
-    base: int = 0
-    row: int = 0
-    own: Reach = NOTHING
-    covers: Covers | None = None
-    available: Array | None = None
-    same_group: slice = field(default_factory=lambda: slice(0, 0))
-    memo: dict[int, Reach] = field(default_factory=dict)
-
-    def direct(self, wave: int) -> Reach:
-        """What it says by itself of a wave (unique number)."""
-        row = wave - self.base
-        if self.covers is None or self.available is None or not self.same_group.start <= row < self.same_group.stop:
-            return NOTHING
-        c = self.covers
-        reach = Reach(
-            int(c.issued[row]), int(c.done[row]), int(c.lds[row]), int(self.available[row]),
-            int(c.drained_vm[row]), int(c.drained_lgkm[row]),
-        )  # fmt: skip
-        return reach.join(self.own) if row == self.row else reach
-
-
-def reach(history: RaceHistory, start: int, wave: int) -> Reach:
-    """Join over a node and all its ancestors."""
-    nodes: list[Node] = history.nodes
-    if start == 0:
-        return NOTHING
-    stack = [start]
-    while stack:
-        node = nodes[stack[-1]]
-        if wave in node.memo:
-            stack.pop()
-            continue
-        missing = [p for p in node.parents if wave not in nodes[p].memo]
-        if missing:
-            stack += missing
-            continue
-        total = node.direct(wave)
-        for p in node.parents:
-            total = total.join(nodes[p].memo[wave])
-        node.memo[wave] = total
-        stack.pop()
-    return nodes[start].memo[wave]
-
-
-def knows(history: RaceHistory, start: int, access: int) -> bool:
-    """Has the value that this atomic or flag store left been read, directly or through others?"""
-    wanted = history.node_of.get(access)
-    if wanted is None:
-        return False
-    seen, stack = {0, start}, [start]
-    while stack:
-        node = stack.pop()
-        if node == wanted:
-            return True
-        # a node is younger than its parents
-        fresh = [p for p in history.nodes[node].parents if p >= wanted and p not in seen] if node else []
-        seen.update(fresh)
-        stack += fresh
-    return False
+    through_lds: bool
+    access: int
+    nodes: tuple[int, ...]
+    invalidated: bool = False
 
 
 class WaveOrder:
@@ -151,12 +68,15 @@ class WaveOrder:
         self.last_lds, self.last_dma, self.last_flat = (np.zeros(count, np.int64) for _ in range(3))
         self.written_back = np.zeros(count, np.int64)
         self.write_back_covers: dict[int, Covers] = {}
-        self.covers = Covers(*(np.zeros(count, np.int64) for _ in range(5)))
+        self.covers = Covers(*(np.zeros(count, np.int64) for _ in range(6)))
+        #: what each wave has written back of its own; by row, what it has since the barrier for its workgroup
         self.available = np.zeros(count, np.int64)
+        self.flushed: dict[int, Covers] = {}
         #: LDS accesses with ids up to this are ordered before the workgroup's next ones
         self.lds_floor = np.zeros(count, np.int64)
-        self.know, self.know_loads = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.acquiring: dict[int, list[tuple[bool, int, tuple[int, ...]]]] = {}
+        #: what each wave has read; what of it plain loads see, and what the scalar cache has been emptied for
+        self.know, self.know_loads, self.know_scalar = (np.zeros(count, np.int64) for _ in range(3))
+        self.acquiring: dict[int, list[Acquiring]] = {}
 
     # -- issue and waits -----------------------------------------------------------------------------------------------
     def issued(self, rows: Any, ids: Array, vm: bool, lds: bool, dma: bool = False, flat: bool = False) -> None:
@@ -208,14 +128,21 @@ class WaveOrder:
             if covers is None or self.done_vm[row] < self.written_back[row]:
                 continue
             del self.write_back_covers[int(row)]
-            group = self.group_of(int(row))
-            self.available = self.available.copy()
-            self.available[group] = np.maximum(self.available[group], covers.issued[group])
-            self.available[row] = max(self.available[row], self.written_back[row])
+            self.available[row] = self.written_back[row]
+            self.flushed[int(row)] = covers
 
     def invalidate(self, rows: Any) -> None:
-        """buffer_inv sc1: plain loads see what the wave knows by now."""
+        """buffer_inv sc1: plain loads see what the wave knows by now, and what a FLAT load has read that vmcnt(0) has
+        retired: where it reached global memory it was performed, though lgkmcnt may hold its value back."""
         self.know_loads[rows] = self.know[rows]
+        for row in rows if self.acquiring else ():
+            for read in self.acquiring.get(int(row), ()):
+                flat = self.history.traits[read.access] & FLAT
+                read.invalidated |= bool(flat and read.access <= self.drained_vm[row])
+
+    def invalidate_scalar(self, rows: Any) -> None:
+        """s_dcache_inv: scalar loads miss, and see what the L2 has been invalidated for."""
+        self.know_scalar[rows] = self.know[rows]
 
     def group_of(self, row: int) -> slice:
         """Rows of the wave's workgroup."""
@@ -229,8 +156,8 @@ class WaveOrder:
         old = self.covers
         self.covers = Covers(
             np.where(mask, self.last, old.issued), np.where(mask, self.done_vm, old.done),
-            np.where(mask, self.done_lds, old.lds), np.where(mask, self.drained_vm, old.drained_vm),
-            np.where(mask, self.drained_lgkm, old.drained_lgkm),
+            np.where(mask, self.done_lds, old.lds), np.where(mask, self._all_available(mask), old.available),
+            np.where(mask, self.drained_vm, old.drained_vm), np.where(mask, self.drained_lgkm, old.drained_lgkm),
         )  # fmt: skip
         now = self.history.next_id - 1
         floor = np.where(self.last_lds > self.done_lds, self.done_lds, now)
@@ -242,8 +169,16 @@ class WaveOrder:
             for first in range(0, self.count, self.per):
                 group = slice(first, first + self.per)
                 if mask[first] and self.know[group].any():
-                    self.know[group] = self.join(self.know[group])
-                    self.know_loads[group] = self.join(self.know_loads[group])
+                    for known in (self.know, self.know_loads, self.know_scalar):
+                        known[group] = self.join(known[group])
+
+    def _all_available(self, mask: Any) -> Array:
+        """Of each wave [W], what it or another one has written back, now that a barrier makes that known to all."""
+        available = np.maximum(self.covers.available, self.available)
+        for row in [r for r in self.flushed if mask[r]]:
+            group, covers = self.group_of(row), self.flushed.pop(row)
+            available[group] = np.maximum(available[group], covers.issued[group])
+        return available
 
     # -- atomics -------------------------------------------------------------------------------------------------------
     def join(self, nodes: Iterable[Any]) -> int:
@@ -264,14 +199,16 @@ class WaveOrder:
             int(self.last[row]), int(self.done_vm[row]), int(self.done_lds[row]), int(self.available[row]),
             int(self.drained_vm[row]), int(self.drained_lgkm[row]),
         )  # fmt: skip
-        node = self._add(Node(known, self.base, row, own, self.covers, self.available, self.group_of(row)))
+        node = self._add(Node(known, self.base, row, own, self.covers, self.flushed.get(row), self.group_of(row)))
         self.history.node_of[access] = node
+        wave = self.base + row
+        self.history.released[int(self.history.group[wave])].setdefault(wave, []).append(node)
         return node
 
     def acquires(self, row: int, access: int, through_lds: bool, nodes: tuple[int, ...]) -> None:
         """The wave has read a word that carries these nodes; it knows them once it has waited for the value."""
         if nodes:
-            self.acquiring.setdefault(row, []).append((through_lds, access, nodes))
+            self.acquiring.setdefault(row, []).append(Acquiring(through_lds, access, nodes))
 
     def _acquire(self, rows: Any) -> None:
         for row in rows if len(rows) < len(self.acquiring) else list(self.acquiring):
@@ -279,11 +216,13 @@ class WaveOrder:
             if not pending:
                 continue
             keep = []
-            for through_lds, access, nodes in pending:
-                if access <= self._returned(access, through_lds, row):
-                    self.know[row] = self.join([self.know[row], *nodes])
-                else:
-                    keep.append((through_lds, access, nodes))
+            for read in pending:
+                if read.access > self._returned(read.access, read.through_lds, row):
+                    keep.append(read)
+                    continue
+                self.know[row] = self.join([self.know[row], *read.nodes])
+                if read.invalidated:
+                    self.know_loads[row] = self.join([self.know_loads[row], *read.nodes])
             if keep:
                 self.acquiring[int(row)] = keep
             else:

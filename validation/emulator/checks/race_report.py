@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..memory.access import Access, Kind, Space
 from .race_history import Order, RaceHistory
-from .race_order import Reach, WaveOrder, knows, reach
+from .race_nodes import Reach, knows, reach
+from .race_order import WaveOrder
 from .race_shadow import Suspects, Touch
 from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, GUESS, POLL, RELAXED, SCALAR, THROUGH, WRITE
 
@@ -26,7 +27,10 @@ VM_WAIT = "a release lies between, but the earlier one was not waited for with v
 NOT_WRITTEN_BACK = "it was neither written through (sc1) nor written back (buffer_wbl2 sc1) before the release"
 NOT_INVALIDATED = "no buffer_inv sc1 follows the acquire, and the load has no sc1"
 NARROW_SCOPE = "both are meant as atomic, but between workgroups each of them needs sc1"
-SCALAR_CACHE = "the scalar cache is not coherent with stores of the same launch"
+SCALAR_CACHE = (
+    "the scalar cache is not coherent with stores of the same launch, unless buffer_inv sc1 and s_dcache_inv follow "
+    "the acquire"
+)
 
 
 class Verdicts:
@@ -41,15 +45,15 @@ class Verdicts:
         """``s``: pairs of different waves; ``what``: was the earlier one a read or a write?"""
         traits = self.history.traits[s.earlier]
         same, row = self._same_group(state, s)
-        keep = ~self._harmless(traits, bits, what, same)
+        keep = ~self._harmless(traits, bits, what, same, state.order.know[s.rows] == 0)
         keep &= ~self._same_group_ordered(state, access, bits, traits, s, same, row)
         if keep.any():
             self._exactly(port, w, access, state, bits, what, s.where(keep), t)
 
     @staticmethod
-    def _harmless(traits: NDArray[np.uint16], bits: int, what: str, same: Any) -> Any:
+    def _harmless(traits: NDArray[np.uint16], bits: int, what: str, same: Any, ignorant: Any) -> Any:
         """Pairs that are no data race by what they are: atomics, and flags that one side polls. They meet in the same
-        workgroup (``same``), or where both go past the caches."""
+        workgroup (``same``), or where both go past the caches. ``ignorant``: the later wave knows of no release."""
         meet = same | ((traits & THROUGH != 0) if bits & THROUGH else False)
         polled = (traits & FLAG != 0) if bits & POLL else np.zeros(len(traits), bool)
         if bits & ATOMIC:
@@ -57,9 +61,9 @@ class Verdicts:
             read = traits & (POLL | RELAXED | GUESS) != 0
             return meet & ((traits & ATOMIC != 0) | (read if what == "read" else polled))
         if not bits & WRITE and bits & (POLL | RELAXED | GUESS):
-            # atomics on floating-point data add up a value: who wants it, not to decide by it, wants all of it
-            wrong_kind = DATA_ATOMIC if not bits & (POLL | GUESS) else 0
-            return meet & (((traits & ATOMIC != 0) & (traits & wrong_kind == 0)) | polled)
+            # who wants the value that other workgroups' atomics have added up, not to decide by it, may want all of it
+            summed = (same | ignorant) & (traits & DATA_ATOMIC == 0) if not bits & (POLL | GUESS) else True
+            return meet & (((traits & ATOMIC != 0) & summed) | polled)
         if bits & WRITE and bits & FLAG:
             return meet & (traits & POLL != 0)
         return np.zeros(len(traits), bool)
@@ -124,6 +128,8 @@ class Verdicts:
             return None
         if _meant_atomic(traits, bits) and not traits & bits & THROUGH:
             return NARROW_SCOPE
+        if _any_sum_will_do(traits, bits) and not _complete(known, traits, what) < earlier <= known.issued:
+            return None
         if earlier > _complete(known, traits, what):
             return VM_WAIT if earlier <= known.issued else UNORDERED
         if what == "read":
@@ -132,9 +138,11 @@ class Verdicts:
             return NOT_WRITTEN_BACK
         if bits & WRITE or bits & THROUGH:
             return None
-        if bits & SCALAR:
-            return SCALAR_CACHE
         loads = reach(history, int(order.know_loads[row]), wave)
+        if bits & SCALAR:
+            emptied = reach(history, int(order.know_scalar[row]), wave)
+            seen = min(_complete(loads, traits, what), _complete(emptied, traits, what))
+            return None if earlier <= seen else SCALAR_CACHE
         return None if earlier <= _complete(loads, traits, what) else NOT_INVALIDATED
 
     def _was_read(self, order: WaveOrder, traits: int, earlier: int, row: int) -> bool:
@@ -208,6 +216,12 @@ def _complete(known: Reach, traits: int, what: str) -> int:
     """The youngest access to global memory with these traits that was waited for, or (a write) written back."""
     waited = known.drained_vm if traits & FLAT else known.done
     return max(waited, known.available) if what == "write" else waited
+
+
+def _any_sum_will_do(traits: int, bits: int) -> bool:
+    """Is a relaxed load of what an atomic on integers counts no race? What a release promises must be there, though."""
+    counts = traits & ATOMIC and not traits & DATA_ATOMIC
+    return bool(counts and bits & RELAXED and not bits & WRITE and traits & bits & THROUGH)
 
 
 def _meant_atomic(traits: int, bits: int) -> bool:

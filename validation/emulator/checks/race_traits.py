@@ -36,11 +36,13 @@ _SIZES = {
     "dword": 4,
     "dwordx2": 8,
     "byte": 1,
+    "dwordx4": 16,
     "short": 2,
     "b8": 1,
     "b16": 2,
     "b32": 4,
     "b64": 8,
+    "b128": 16,
     "ubyte": 1,
     "ushort": 2,
 }
@@ -55,14 +57,14 @@ class Traits:
     lds: bool
 
 
-def traits_of(inst: Instruction, entry: Entry, acquires: bool, guesses: bool) -> Traits:
+def traits_of(inst: Instruction, entry: Entry, acquires: bool, guesses: bool, flag_bytes: int = FLAG_BYTES) -> Traits:
     """``acquires``, ``guesses``: the load is one of :func:`~validation.emulator.checks.sync_points.acquire_loads`, of
-    :func:`~validation.emulator.checks.sync_points.guess_loads`."""
+    :func:`~validation.emulator.checks.sync_points.guess_loads`. flag_bytes: what a flag of this program has at most."""
     kind, form, modifiers = entry.options.get("kind"), entry.form, inst.modifiers
     local = form.startswith("ds")
     into_lds = kind == "lds" or "lds" in modifiers
     scoped = bool(modifiers.get("sc0") or modifiers.get("sc1"))
-    size = _SIZES.get(inst.mnemonic.rpartition("_")[2], FLAG_BYTES + 1)
+    size = _SIZES.get(inst.mnemonic.rpartition("_")[2], flag_bytes + 1)
     bits = 0
     if kind == "atomic" or form == "ds_count" or (form == "ds_two" and kind == "atomic"):
         bits |= ATOMIC | THROUGH | WRITE | (POLL if acquires else 0)
@@ -71,7 +73,7 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool, guesses: bool) ->
             bits |= DATA_ATOMIC
     elif kind == "store":
         bits |= WRITE
-        if size <= FLAG_BYTES and (local or scoped):
+        if size <= flag_bytes and (local or scoped):
             bits |= FLAG
     elif acquires:
         bits |= POLL

@@ -21,9 +21,9 @@ from ..program.program import Instruction
 from .race_history import REGION_SHIFT, RaceHistory
 from .race_order import WaveOrder
 from .race_report import Verdicts
-from .race_shadow import Owners, Shadow, Suspects, Touch
-from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, POLL, RETURNS, WRITE, Traits, traits_of
-from .sync_points import acquire_loads, guess_loads, polls_lds
+from .race_shadow import LdsShadow, Owners, Shadow, Suspects, Touch
+from .race_traits import ATOMIC, DATA_ATOMIC, DMA, FLAG, FLAT, GUESS, POLL, RETURNS, WRITE, Traits, traits_of
+from .sync_points import acquire_loads, flag_bytes, guess_loads, polls_lds
 
 if TYPE_CHECKING:
     from ..machine.engine import Chunk
@@ -40,7 +40,8 @@ class ChunkState:
         self.base = history.new_waves(w.count, rank, name, w.ident)
         self.uids = np.arange(self.base, self.base + w.count)
         self.order = WaveOrder(history, w.ident, self.base)
-        self.lds = Shadow(lds_bytes)
+        self.lds = LdsShadow(lds_bytes, self.order.per)
+        self.number = w.ident.wave.astype(np.int64)
         self.executing: tuple[int, int] = (-1, -1)
         self.ids = np.zeros(0, np.int64)
         self.rows: Any = np.zeros(0, np.intp)
@@ -56,7 +57,7 @@ class RaceCheck:
         self.program, self.history, self.kernel, self.rank, self.hits = program, history, kernel, rank, hits
         self.launch_order = history.register(rank, before)
         self.acquire_loads, self.polls_lds = acquire_loads(program), polls_lds(program)
-        self.guess_loads = guess_loads(program)
+        self.guess_loads, self.flag_bytes = guess_loads(program), flag_bytes(program)
         self.verdicts = Verdicts(history, self.launch_order)
         self._traits: dict[int, Traits] = {}
         self._waits: dict[int, dict[str, int]] = {}
@@ -92,6 +93,8 @@ class RaceCheck:
                 state.order.issued(rows, ids, True, False)
         elif what is Maintenance.INVALIDATE and cache.sc1:
             state.order.invalidate(rows)
+        elif what is Maintenance.INVALIDATE_SCALAR:
+            state.order.invalidate_scalar(rows)
 
     def moved(self, w: Waves, inst: Instruction) -> None:
         """A move between lanes: it touches no memory, but lgkmcnt counts it among the LDS operations."""
@@ -110,7 +113,7 @@ class RaceCheck:
         if traits is None:
             entry = TABLE[self.program.arch, inst.mnemonic]
             traits = self._traits[inst.index] = traits_of(
-                inst, entry, inst.index in self.acquire_loads, inst.index in self.guess_loads
+                inst, entry, inst.index in self.acquire_loads, inst.index in self.guess_loads, self.flag_bytes
             )
         state = self.state(w)
         execution = (inst.index, self.hits[inst.index])
@@ -186,13 +189,15 @@ class RaceCheck:
         bits = (traits.bits | WRITE) if writes else traits.bits & ~WRITE
         floor = state.order.lds_floor[t.rows] if local else self._launch_floor()
         several = len(state.rows) > 1
-        suspects: list[tuple[str, Suspects]] = [("write", s) for s in shadow.suspects(shadow.writer, t, floor)]
+        owners = Owners(self.history.wave, self.history.traits, self.history.group, state.uids, state.number)
+        # one that polls a word, or makes a guess at it, meets atomics on purpose
+        whole_past = not bits & (ATOMIC | POLL | GUESS)
+        suspects: list[tuple[str, Suspects]] = [("write", s) for s in shadow.writes(t, floor, whole_past)]
         if writes:
-            for slot in shadow.readers:
-                suspects += [("read", s) for s in shadow.suspects(slot, t, floor)]
-            suspects += [("write", s) for s in shadow.write(t, several)]
+            suspects += [("read", s) for s in shadow.reads(t, floor)]
+            suspects += [("write", s) for s in shadow.write(t, several, floor, owners, bool(bits & ATOMIC))]
         else:
-            shadow.read(t, floor, several, Owners(self.history.wave, self.history.group, state.uids))
+            shadow.read(t, floor, several, owners, bool(bits & POLL))
         for what, found in suspects:
             mine = found.where(self.history.wave[found.earlier] != state.uids[found.rows])
             if len(mine.word):
@@ -203,13 +208,15 @@ class RaceCheck:
     # -- atomics -------------------------------------------------------------------------------------------------------
     def _synchronise(self, state: ChunkState, access: Access, bits: int, shadow: Shadow, t: Touch) -> None:
         local, order = access.space is Space.LDS, state.order
+        words = (t.offset >> 2)[:, None] + np.arange(t.words)
         if bits & POLL and not bits & WRITE:
             if not shadow.has_heads:
                 return
-            heads = shadow.heads[t.offset >> 2]
-            for row in np.unique(t.rows[heads > 0]):
+            heads = shadow.heads[words]
+            for row in np.unique(t.rows[heads.any(axis=1)]):
                 own = t.rows == row
-                order.acquires(int(row), int(t.ids[own][0]), local, tuple({int(h) for h in heads[own]} - {0}))
+                carried = tuple({int(h) for h in heads[own].reshape(-1)} - {0})
+                order.acquires(int(row), int(t.ids[own][0]), local, carried)
             return
         if (
             not bits & WRITE
@@ -217,7 +224,6 @@ class RaceCheck:
             or (local and not bits & ATOMIC and not self.polls_lds)
         ):
             return
-        words = t.offset >> 2
         # waves of one step take effect in their order
         for row in dict.fromkeys(t.rows.tolist()):
             own = t.rows == row

@@ -3,7 +3,7 @@
 A relaxed or acquire load of C++ is an ordinary load with scope bits here (AMDGPUUsage, "Memory Model GFX942"), so what
 tells a flag from data is its use: a load in a polling loop, one that a wait and a cache invalidation follow, or (not in
 LDS, where this is how data is broadcast) one whose value decides where the program goes on. So is an atomic that tries
-for a lock in a loop.
+for a lock in a loop. What a polling loop loads and does not look at is data.
 
 Another kind is the guess of a compare-and-swap loop, which is how LLVM writes an atomic that the hardware lacks
 (AtomicExpandPass): an ordinary load of the same word, whose value the swap compares. A wrong guess costs a turn.
@@ -23,9 +23,9 @@ from .effects import effect_of
 
 #: Instructions of a loop that can still be one that only polls, and between a load and its invalidation.
 LOOP_LENGTH, ACQUIRE_LENGTH = 64, 8
-#: A flag has at most this many bytes.
-FLAG_BYTES = 8
-_BYTES = {"dword": 4, "dwordx2": 8, "b32": 4, "b64": 8, "ubyte": 1, "ushort": 2}
+#: A flag has at most this many bytes; one that a loop does nothing but poll may have more.
+FLAG_BYTES, POLLED_BYTES = 8, 16
+_BYTES = {"dword": 4, "dwordx2": 8, "dwordx4": 16, "b32": 4, "b64": 8, "b128": 16, "ubyte": 1, "ushort": 2}
 #: Atomics that take a lock.
 _ATTEMPTS = ("cmpswap", "cmpst", "swap", "wrxchg")
 _COMPARES = ("cmpswap", "cmpst")
@@ -42,6 +42,12 @@ def acquire_loads(program: Program) -> frozenset[int]:
         program.bound["acquire loads"] = frozenset(_find(program))
     found: frozenset[int] = program.bound["acquire loads"]
     return found
+
+
+def flag_bytes(program: Program) -> int:
+    """Bytes of the widest flag that the program may wait for."""
+    polled = (_size(program.instructions[i]) for i in acquire_loads(program))
+    return max(FLAG_BYTES, *(size for size in polled if size <= POLLED_BYTES), 0)
 
 
 def guess_loads(program: Program) -> frozenset[int]:
@@ -62,10 +68,15 @@ def _entry(program: Program, inst: Instruction) -> Entry | None:
     return TABLE.get((program.arch, inst.mnemonic))
 
 
+def _size(inst: Instruction) -> int:
+    """Bytes of a load that may be one of a flag; more than a flag has for others."""
+    return _BYTES.get(inst.mnemonic.rpartition("_")[2], POLLED_BYTES + 1)
+
+
 def _is_flag_load(inst: Instruction, entry: Entry | None) -> bool:
     if entry is None or entry.form not in _FLAG_FORMS or entry.options.get("kind") != "load":
         return False
-    if _BYTES.get(inst.mnemonic.rpartition("_")[2], FLAG_BYTES + 1) > FLAG_BYTES or "lds" in inst.modifiers:
+    if _size(inst) > POLLED_BYTES or "lds" in inst.modifiers:
         return False
     return entry.form == "ds" or "sc1" in inst.modifiers or "sc0" in inst.modifiers
 
@@ -84,8 +95,12 @@ def _find(program: Program) -> Iterator[int]:
         load = _is_flag_load(inst, entry)
         if not load and not _is_attempt(inst, entry):
             continue
-        if (load and (_invalidates_after(program, inst) or _decides(program, inst))) or any(
-            first <= inst.index <= last and _only_polls(program, first, last, inst) for first, last in loops
+        narrow = load and _size(inst) <= FLAG_BYTES
+        if (narrow and (_invalidates_after(program, inst) or _decides(program, inst))) or any(
+            first <= inst.index <= last
+            and _is_used(program, first, last, inst)
+            and _only_polls(program, first, last, inst)
+            for first, last in loops
         ):
             yield inst.index
 
@@ -155,6 +170,17 @@ def _is_guess(program: Program, load: Instruction) -> bool:
             carried.update(effect.writes)
         elif effect.total:
             carried.difference_update(effect.writes)
+    return False
+
+
+def _is_used(program: Program, first: int, last: int, load: Instruction) -> bool:
+    """Does the loop use what was loaded? If not, it is data, and came along with a flag."""
+    entry = _entry(program, load)
+    loaded = set(effect_of(load, entry, _AGPR_BASE).writes) if entry is not None else set()
+    for inst in program.instructions[first : last + 1]:
+        entry = _entry(program, inst)
+        if entry is not None and not loaded.isdisjoint(effect_of(inst, entry, _AGPR_BASE).reads):
+            return True
     return False
 
 

@@ -27,6 +27,9 @@ _NEVER = 1 << 60
 FAIRNESS = 64
 #: The same for the whole chunk, after which it yields to other chunks.
 PATIENCE = 1024
+#: Backward branches of a chunk of which the last so many go to the group that has waited longest, even while memory
+#: changes: who polls may count in memory, or take back what it has tried.
+ROUND, SHARE = 2048, 256
 #: Backward branches of a wave without a barrier before it counts as a livelock, whatever it does meanwhile.
 BRANCH_LIMIT = 1 << 24
 #: Turns of polling of a wave while memory changes and nothing comes of it, as a share of that.
@@ -34,7 +37,7 @@ REVISIT_SHARE = 8
 #: Turns of polling of every wave while no memory changes and nothing else can run: a few would do, see ``PollWatch``.
 POLLS = 256
 #: Backward branches of a chunk after which it is watched for polling.
-WATCH_AFTER = 1 << 14
+WATCH_AFTER = 1 << 12
 
 
 class Steps(Protocol):
@@ -104,7 +107,7 @@ class Chunk:
         #: backward branches of each wave since its last barrier, but for those in ``_together``, which all took
         self._branches, self._together = np.zeros(waves.count, np.int64), 0
         #: at least the most of any wave; backward branches of the chunk so far
-        self._bound = self._taken = 0
+        self._bound = self.taken = 0
         self.branch_limit = branch_limit
         self.revisit_limit = branch_limit // REVISIT_SHARE
         self.watch: PollWatch | None = None
@@ -118,6 +121,8 @@ class Chunk:
         """Run until every wave has ended, or yield when nothing but polling happens; at most ``budget`` turns."""
         if not self.paused:
             self.idle = 0
+            if self.watch is not None:
+                self.watch.polled = 0
         self.paused = False
         while True:
             if budget is not None:
@@ -144,7 +149,7 @@ class Chunk:
             live = self.turns.pick(self, live)
         pcs = self.pc[live]
         pc = int(pcs.min())
-        if self.idle > FAIRNESS and (pcs != pc).any():
+        if (self.idle > FAIRNESS or self.taken % ROUND >= ROUND - SHARE) and (pcs != pc).any():
             waiting = np.flatnonzero(live)
             pc = int(self.pc[waiting[np.argmin(self.last_turn[waiting])]])
         sel = np.flatnonzero(live & (self.pc == pc))
@@ -174,7 +179,7 @@ class Chunk:
             self.idle = 0
         self.idle += 1
         self._bound += 1
-        self._taken += 1
+        self.taken += 1
         sel = self.w.sel
         if sel is None:
             self._together += 1
@@ -183,9 +188,13 @@ class Chunk:
         if self.watch is not None:
             if target <= pc:
                 self.watch.turn(pc, target)
-        elif self._taken > WATCH_AFTER:
+        elif self.taken > WATCH_AFTER:
             self.watch_polls()
-        return self.idle <= PATIENCE and not self._over()
+        return self._patient(PATIENCE) and not self._over()
+
+    def _patient(self, turns: int) -> bool:
+        """Has it polled less than so many turns, or those with changes of memory between?"""
+        return self.idle <= turns and (self.watch is None or self.watch.polled <= turns)
 
     def _over(self) -> bool:
         """Has a wave reached its limit?"""
@@ -306,7 +315,7 @@ class Chunk:
 
     def _lenient(self) -> bool:
         """May a chunk whose patience is over go on, because other waves of it wait for their turn?"""
-        return not self.alone and self.idle < 2 * PATIENCE and not self._over()
+        return not self.alone and self._patient(2 * PATIENCE) and not self._over()
 
     def _set_pc(self, value: Any) -> None:
         if self.w.sel is None:

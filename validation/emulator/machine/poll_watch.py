@@ -102,11 +102,12 @@ class Loop:
 
 class PollWatch:
     """Watches one chunk. still [waves]: turns of polling since memory last changed or a wave ended; barriers do not
-    count, since a dead loop may hold one."""
+    count, since a dead loop may hold one. polled: turns in which any wave has, since whoever asks has set it to 0."""
 
     def __init__(self, w: Waves, program: Program) -> None:
         self.w, self.program = w, program
         self.still = np.zeros(w.count, np.int64)
+        self.polled = 0
         self._loops: dict[int, Loop] = {}
         self._effects = w.port.effects
 
@@ -133,6 +134,7 @@ class PollWatch:
         state = self._state(loop.what)
         polls = loop.known[rows] & (loop.state[rows] == state)
         self.still[rows] += polls
+        self.polled += bool(polls.any())
         loop.revisits[rows] = np.where(polls, loop.revisits[rows] + 1, 0)
         loop.state[rows], loop.known[rows] = state, True
 
