@@ -22,6 +22,7 @@ ROW = {
     "vgprs": 100,
     "lds_bytes": 1024,
     "lds_limit": 65536,
+    "work": {"bytes_requested": 8192, "valu": 100, "lds_cycles": 10},
     "spills": 0,
     "scratch_bytes": 0,
     "part": "MI300X",

@@ -10,7 +10,7 @@ from validation.emulator import DeadlockError, LaunchResult, explore, launch
 from validation.emulator.exploration import systematic_schedules
 from validation.emulator.schedule import parse_schedule
 
-ALL = ("lockstep", "in-order", "reversed", "random:1", "random:2", "systematic:3")
+ALL = ("lockstep", "in-order", "reversed", "alternating", "random:1", "random:2", "systematic:3")
 #: Every wave takes a ticket, twice, and stores it: out[2 * wave + turn].
 TICKETS = """
 s_mul_i32 s14, s10, 4

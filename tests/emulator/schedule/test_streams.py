@@ -172,6 +172,26 @@ def test_two_streams_share_a_counter(arch: str) -> None:
         assert ({f.check for f in found} == {"racecheck"}) == shared, found
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("completion", ["earliest", "latest"])
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_alternating_launches_show_a_shared_counter(shared: bool, completion: str, arch: str) -> None:
+    """No seed to be lucky with: both outputs are right under it exactly if each launch has a counter of its own."""
+    buffers = Buffers.make()
+    checks = CHECKS if completion == "earliest" else ("memcheck", "waits")
+    data, out = (torch.zeros(4096, dtype=torch.int32) for _ in range(2))
+    flags = buffers.flags if shared else torch.zeros(64, dtype=torch.int32)
+    options = {"completion": completion, "memory": "weak"}
+    with emulate(checks=checks, space=buffers.space, schedule="alternating", concurrent=True, **options) as session:
+        for args in (buffers.args, [data, flags, out]):
+            session.launch(text(LAST_OF_TWO, arch), "probe", (2,), (64,), args, stream=Stream())
+    wanted = 2 * torch.arange(1, 65, dtype=torch.int32)
+    right = torch.equal(buffers.out[:64], wanted) and torch.equal(out[:64], wanted)
+    assert right != shared
+    found = {f.check for f in session.findings}
+    assert found == ({"racecheck"} if shared and completion == "earliest" else set())
+
+
 def test_failure_replays_by_its_name() -> None:
     def outputs(schedule: str) -> list[int]:
         for h in host(schedule=schedule):
