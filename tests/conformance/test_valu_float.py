@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from validation.emulator.errors import UnsupportedError
 from validation.emulator.isa import TABLE
 from validation.emulator.machine.waves import FloatMode
 
@@ -132,6 +133,21 @@ def test_forms_that_read_the_destination_or_a_literal(arch: str) -> None:
     state = run("v_mac_f16_e32 v20, v10, v11", arch=arch, v={10: 0x4200, 11: 0x4900, 20: 0x3C00})
     assert int(state.v[20][0]) == 0x4FC0  # 31
     check("v_mul_legacy_f32 {d}, {0}, {1}", "f32", [("f32", [0.0, 2.0]), ("f32", [INF, 4.0])], [0.0, 8.0], arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_double_literal_keeps_its_high_half_only(arch: str) -> None:
+    """0.1 is 0x3FB999999999999A; a literal has 32 bits. 1 / (2 pi) is an inline constant and keeps all of its bits."""
+    assert run("v_rndne_f64_e32 v[20:21], 4.5", arch=arch).v64(20)[0] == 0x4010000000000000
+    assert run("v_fract_f64_e32 v[20:21], 0.1", arch=arch).v64(20)[0] == 0x3FB9999900000000
+    assert run("v_fract_f64_e32 v[20:21], 0.15915494309189532", arch=arch).v64(20)[0] == 0x3FC45F306DC9C882
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("modifier", ["clamp", "mul:2"])
+def test_a_modifier_without_a_meaning_is_named(modifier: str, arch: str) -> None:
+    with pytest.raises(UnsupportedError, match="on v_div_scale_f32"):
+        run(f"v_div_scale_f32 v20, s[30:31], v8, v12, v16 {modifier}", arch=arch)
 
 
 UNARY = {

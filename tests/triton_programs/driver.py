@@ -39,10 +39,12 @@ def _is_multiple_of_16(value: Any) -> bool:
     return isinstance(value, int) and value % 16 == 0
 
 
-def _specialise(fn: Any, arguments: dict[str, Any]) -> ASTSource:
+def _specialise(fn: Any, arguments: dict[str, Any], within_2gb: bool) -> ASTSource:
     """What ``@triton.jit`` would compile for these values: types, and which are multiples of 16.
 
     Names that are ``tl.constexpr`` parameters are compile-time constants, the others run-time arguments.
+    within_2gb: say of tensors below 2 GB that they are, as Triton's launcher does; then more of them are accessed
+        through buffer descriptors and 32-bit offsets.
     """
     signature: dict[str, str] = {}
     constants, attributes = {}, {}
@@ -55,6 +57,8 @@ def _specialise(fn: Any, arguments: dict[str, Any]) -> ASTSource:
         signature[parameter.name] = _type_name(value)
         if _is_multiple_of_16(value):
             attributes[(position,)] = [["tt.divisibility", 16]]
+        if within_2gb and isinstance(value, torch.Tensor) and value.untyped_storage().size() < 2**31:
+            attributes.setdefault((position,), []).append(["tt.pointer_range", 32])
     return ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
 
 
@@ -70,14 +74,15 @@ class Device:
 
     def launch(
         self, fn: Any, grid: tuple[int, ...], *, space: AddressSpace | None = None,
-        options: dict[str, Any] | None = None, **arguments: Any,
+        options: dict[str, Any] | None = None, within_2gb: bool = False, **arguments: Any,
     ) -> Any:  # fmt: skip
         """Run ``fn`` on ``grid`` workgroups; arguments by name. ``options``: num_warps, num_stages and the like.
+        within_2gb: see ``_specialise``.
 
         Returns Triton's compiled kernel. Triton gives a masked-off lane of a buffer access an offset beyond the
         descriptor's range, so every kernel's file relies on that range check.
         """
-        source = _specialise(fn, arguments)
+        source = _specialise(fn, arguments, within_2gb)
         compiled = triton.compile(source, target=self.target, options={"enable_fp_fusion": True, **(options or {})})
         values = [arguments[name] for name, kind in source.signature.items() if kind != "constexpr"]
         # Triton appends two pointers of its own: global scratch and profiling scratch, null when unused.

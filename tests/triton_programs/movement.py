@@ -76,6 +76,13 @@ def copy_kernel(x, out, n, LOAD: tl.constexpr, STORE: tl.constexpr, B: tl.conste
 
 
 @triton.jit
+def shifted_kernel(x, out, first, B: tl.constexpr):
+    """Its offsets are negative in a register and made positive by the instruction's own offset."""
+    i = first + tl.arange(0, B)
+    tl.store(out + i + 8, tl.load(x + i + 8) + 1)
+
+
+@triton.jit
 def rope_kernel(x, cosine, sine, out, D: tl.constexpr):
     row = tl.program_id(0)
     i = tl.arange(0, D // 2)
@@ -161,6 +168,14 @@ def _shapes(generator: torch.Generator, device: Device) -> list[compare.Case]:
     return cases
 
 
+def _shifted(generator: torch.Generator, device: Device) -> compare.Case:
+    x = torch.randn(264, generator=generator)
+    out = compare.poisoned((264,), torch.float32)
+    want = torch.where(torch.arange(264) < 256, x + 1, out)
+    device.launch(shifted_kernel, (1,), x=x, out=out, first=-8, B=256, within_2gb=True, options={"num_warps": 1})
+    return compare.exact("offsets below zero", out, want)
+
+
 def _rope(generator: torch.Generator, device: Device) -> compare.Case:
     rows, d = 5, 128
     x = torch.randn(rows, d, generator=generator).bfloat16()
@@ -180,5 +195,6 @@ def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
         *_rows(generator, device),
         *_elements(generator, device),
         *_shapes(generator, device),
+        _shifted(generator, device),
         _rope(generator, device),
     ]

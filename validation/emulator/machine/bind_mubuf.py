@@ -33,6 +33,7 @@ from .transfer import (
 from .waves import LANES, BindContext, Waves
 
 _ACCEPTED = {"offset", "offen", "idxen", "sc0", "sc1", "nt", "lds"}
+_OFFSET = 0xFFFFFFFF
 _LANE = np.arange(LANES, dtype=np.int64)[None, :]
 #: Descriptors that a chunk remembers.
 _REMEMBERED = 64
@@ -75,7 +76,10 @@ class BufferAddress:
     """Address calculation of one MUBUF instruction.
 
     address = base + soffset + buffer offset, buffer offset = stride * index + (vector offset + instruction offset),
-    the latter two swizzled when the descriptor says so. The range check sees the vector and instruction offsets but
+    the latter two, whose sum has 32 bits, swizzled when the descriptor says so: with -8 in the VGPR and offset:16 the
+    access is at 8. Compilers rely on it: LLVM folds an addend into the instruction offset whether or not the addition
+    wraps, except for targets later than these (SIISelLowering.cpp, splitBufferOffsets, which asks for "no unsigned
+    wrap" on GFX1250 only), and Triton's output stores through it. The range check sees that sum but
     not soffset: with idxen and a stride the index is compared with num_records (strides), else the bytes of each
     dword must lie below num_records (GFX9 rules; LLVM's buffer intrinsics document the same for soffset).
     """
@@ -131,11 +135,11 @@ class BufferAddress:
                 access = Access(Space.GLOBAL, kind, address, w.em, nbytes, self.inst, self.cache, None, w.full,
                                 kind is Kind.ATOMIC)  # fmt: skip
                 return [Piece(0, access)]
-            checked = relative.astype(np.int64) + self.offset
-            return self._cut(w, kind, nbytes, relative + start, checked, d.records)
+            checked = (relative.astype(np.int64) + self.offset) & _OFFSET
+            return self._cut(w, kind, nbytes, d.base + soffset + checked, checked, d.records)
         index: Any = np.int64(0) if self.index is None else self.index(w).astype(np.int64)
         index = index + np.where(d.adds_lane, _LANE, 0)
-        offset = self.offset + (np.int64(0) if self.voffset is None else self.voffset(w).astype(np.int64))
+        offset = (self.offset + (np.int64(0) if self.voffset is None else self.voffset(w).astype(np.int64))) & _OFFSET
         where = linear = index * d.stride + offset
         if d.swizzled.any():
             where = np.where(d.swizzled, self._swizzle(d, index, offset, nbytes), linear)

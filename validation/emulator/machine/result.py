@@ -107,7 +107,7 @@ def _halves(word: Any) -> tuple[Any, Any]:
 
 
 def _float_result(entry: Entry, inst: Instruction, modifier: str) -> None:
-    if not np.issubdtype(TYPES[entry.dst[0]].dtype, np.floating):
+    if len(entry.dst) != 1 or not np.issubdtype(TYPES[entry.dst[0]].dtype, np.floating):
         raise UnsupportedError(f"{modifier} on {inst.mnemonic}", inst.line_number, inst.text)
 
 

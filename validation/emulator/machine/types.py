@@ -47,6 +47,8 @@ TYPES: dict[str, ValueType] = {
         ValueType("m64", np.bool_, 64, 2),
     )
 }
+#: 1 / (2 pi) as f64, the only inline constant whose low half is not 0 (CDNA3 ISA, operand code 248).
+INVERSE_TWO_PI = 0x3FC45F306DC9C882
 #: Operands that the text does not show. ``vccmask`` is VCC seen lane by lane.
 IMPLICIT = ("scc", "vcc", "vccmask", "exec", "m0")
 
@@ -56,7 +58,8 @@ def constant_bits(operand: Operand, kind: ValueType) -> int:
 
     Source: CDNA3 ISA, "Scalar operand encodings" and "Literal constants": integers stand for themselves, inline
     floats take the operand's own format, a 32-bit literal fills the high half of an f64 and is sign-extended only
-    for signed 64-bit operands.
+    for signed 64-bit operands. Of an f64 that is no inline constant the encoding thus has no room for the low half, and
+    assemblers drop it (LLVM, with a warning).
     """
     mask = (1 << max(kind.bits, 32)) - 1
     value = operand.value
@@ -71,7 +74,8 @@ def constant_bits(operand: Operand, kind: ValueType) -> int:
         return number & mask
     real = float(value)
     if kind.bits == 64:
-        return struct.unpack("<Q", struct.pack("<d", real))[0]
+        raw = struct.unpack("<Q", struct.pack("<d", real))[0]
+        return raw if raw == INVERSE_TWO_PI else raw >> 32 << 32
     if kind.name == "f16":
         return int(np.float16(real).view(np.uint16))
     if kind.name == "bf16":
