@@ -189,17 +189,18 @@ class _Collecting(AbstractContextManager[Any]):
 
 
 def standard_settings(level: str, seed: int) -> list[Setting]:
-    """In order, reversed and random; both completions, over weak memory. ``full`` adds seeds and flat memory."""
+    """In order, reversed, alternating and random; both completions, over weak memory. ``full``: more, and flat memory."""
     settings = [
         Setting("in-order"),
         Setting("reversed", completion="latest"),
         Setting(f"random:{seed}"),
         Setting(f"random:{seed + 1}", completion="latest"),
-        Setting(f"random:{seed + 2}"),
+        Setting("alternating"),
         Setting(f"random:{seed + 3}", completion="latest"),
     ]
     if level == "full":
         settings += [Setting("reversed"), Setting("in-order", completion="latest"), Setting("lockstep", "flat")]
+        settings += [Setting("alternating", completion="latest"), Setting(f"random:{seed + 2}")]
         settings += [Setting(f"random:{seed + i}", completion=c) for i in range(4, 12) for c in CHECKERS]
     return settings
 

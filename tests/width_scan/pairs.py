@@ -53,6 +53,27 @@ TRITON = [
         "row = tl.program_id(0).to(tl.int64)\ntl.load(x_ptr + row * stride + cols)",
     ),
     _row(
+        "a token of a head of a sequence, heads before tokens",
+        "b, h, t = tl.program_id(2), tl.program_id(1), tl.program_id(0)\ntl.load(x_ptr + ((b * H + h) * T + t) * D + tl.arange(0, D))  #!",
+        "b, h, t = tl.program_id(2).to(tl.int64), tl.program_id(1), tl.program_id(0)\ntl.load(x_ptr + ((b * H + h) * T + t) * D + tl.arange(0, D))",
+        "x_ptr, H, T, D: tl.constexpr, BLOCK: tl.constexpr",
+    ),
+    _row(
+        "counter of a while loop",
+        "row = 0\nwhile row < n_cols:\n    tl.load(x_ptr + row * stride + cols)  #!\n    row += 1",
+        "row = 0\nwhile row < n_cols:\n    tl.load(x_ptr + row.to(tl.int64) * stride + cols)\n    row += 1",
+    ),
+    _row(
+        "counter of a while loop from a 64-bit zero",
+        "at = 0\nrow = 0\nwhile row < n_cols:\n    tl.load(x_ptr + at + cols)\n    at += stride  #!\n    row = row + 1",
+        "at = tl.full((), 0, tl.int64)\nrow = 0\nwhile row < n_cols:\n    tl.load(x_ptr + at + cols)\n    at += stride\n    row = row + 1",
+    ),
+    _row(
+        "turns of a while loop by its step",
+        "row = 0\nwhile row < n_cols:\n    tl.load(x_ptr + row * stride + cols)  #!\n    row += BLOCK",
+        "k = 0\nwhile k < n_cols:\n    tl.load(x_ptr + k + cols)\n    k += BLOCK",
+    ),
+    _row(
         "pointer increment",
         "row = tl.program_id(0)\nx_ptr += row * stride  #!\ntl.load(x_ptr + cols)",
         "row = tl.program_id(0).to(tl.int64)\nx_ptr += row * stride\ntl.load(x_ptr + cols)",

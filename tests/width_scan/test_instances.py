@@ -91,3 +91,23 @@ def test_a_field_after_either_of_two_paths() -> None:
     )
     text = f"{HEAD}@aggregate\nclass Rows:\n{FIELDS}{INIT}{KERNEL}{use}".replace("x_ptr is None", "gl.load(x_ptr) > 0")
     assert lines(text) == marked(text) != set()
+
+
+def test_an_instance_that_holds_itself() -> None:
+    use = "    rows = Rows(x_ptr, stride)\n    rows.again = rows\n    rows.load(i)\n"
+    text = f"{HEAD}@aggregate\nclass Rows:\n{FIELDS}{INIT}{LOAD}{KERNEL}{use}"
+    assert lines(text) == marked(text) != set()
+    assert lines(text.replace("i * self", "i.to(gl.int64) * self")) == set()
+
+
+def test_instances_that_hold_each_other_tell_calls_apart() -> None:
+    use = """    rows = Rows(x_ptr, stride)
+    far = Rows(x_ptr, stride.to(gl.int64))
+    rows.other = far
+    far.other = rows
+    far.load(i)
+    rows.load(i)
+"""
+    text = f"{HEAD}@aggregate\nclass Rows:\n{FIELDS}{INIT}{LOAD}{KERNEL}{use}"
+    assert lines(text) == marked(text) != set()
+    assert lines(text.replace("    rows.load(i)\n", "")) == set()

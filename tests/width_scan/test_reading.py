@@ -21,7 +21,7 @@ def test_walks_meet_every_node() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         whole = {id(node) for node in ast.walk(tree) if not isinstance(node, _IDLE)}
         assert {id(node) for node in walking.walk(tree)} == whole
-        lines = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.ExceptHandler))}
+        lines = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))}
         assert {id(node) for node in walking.statements(tree.body)} == lines
 
 

@@ -16,7 +16,7 @@ from validation.width_scan.cli import main
 from validation.width_scan.limits import INDEX_ROLES, INT32_MAX, POSITION, ROLES, Role, parameter_role, role_of
 from validation.width_scan.measure import main as measure
 from validation.width_scan.output import RULES
-from validation.width_scan.symbols import add, evaluate, leaf, minimum, multiply, num, quantities, witness
+from validation.width_scan.symbols import add, before, evaluate, leaf, minimum, multiply, num, quantities, witness
 
 from .pairs import PAIRS, source
 
@@ -67,7 +67,10 @@ _leaves = st.builds(lambda name, limit: leaf(name, POSITION, limit), st.sampled_
 _symbols = st.recursive(
     _leaves | st.integers(1, 1000).map(num),
     lambda inner: st.one_of(
-        st.builds(add, inner, inner), st.builds(multiply, inner, inner), st.builds(minimum, inner, inner)
+        st.builds(add, inner, inner),
+        st.builds(multiply, inner, inner),
+        st.builds(minimum, inner, inner),
+        st.builds(before, inner),
     ),
     max_leaves=8,
 )
@@ -86,6 +89,26 @@ def test_no_value_of_a_witness_can_be_lowered(sym: Any, threshold: int) -> None:
         assert value <= named[name].hi
         if value > 1:
             assert evaluate(sym, {**values, name: value - 1}) <= threshold
+
+
+def _witness(body: str) -> dict[str, int]:
+    head, _, _ = KERNEL.partition("    row =")
+    (finding,) = scan_source(f"{head}{body}").errors
+    assert finding.result > INT32_MAX
+    return finding.witness
+
+
+@pytest.mark.parametrize("loop", ["for i in range(stride):\n", "i = 0\n    while i < stride:\n        i += 1\n"])
+def test_a_witness_of_a_loop_does_not_reach_its_end(loop: str) -> None:
+    of = _witness(f"    {loop}        tl.load(x_ptr + i * tl.load(y_ptr))\n")
+    last, value = of["stride"] - 1, of["loaded value"]
+    assert last * value > INT32_MAX >= max((last - 1) * value, last * (value - 1))
+
+
+def test_a_witness_of_a_tile_does_not_reach_its_end() -> None:
+    of = _witness("    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    tl.load(x_ptr + row * stride)\n")
+    last = of["tl.program_id(0) * BLOCK"] + of["BLOCK"] - 1
+    assert last * of["stride"] > INT32_MAX >= max((last - 1) * of["stride"], last * (of["stride"] - 1))
 
 
 def test_a_product_within_the_limits_is_not_reported() -> None:
@@ -175,12 +198,16 @@ def _tree(root: Path) -> None:
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "broken.py").write_text("import triton\ndef (\n", encoding="utf-8")
     (tmp_path / "bytes.py").write_bytes(b"import triton\n\xff\xfe = 1\n")
+    (tmp_path / "named.py").write_text("# coding: no-such\n", encoding="utf-8")
     (tmp_path / "clean.py").write_text(CLEAN, encoding="utf-8")
     (tmp_path / "kernel.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
+    (tmp_path / "host.py").write_text("def (\n", encoding="utf-8")  # which names no device language
     assert main([str(tmp_path)]) == 3
     text = capsys.readouterr().out
     assert "broken.py: unreadable: line 2" in text
+    assert "host.py: unreadable: line 1" in text
     assert "bytes.py: unreadable" in text
+    assert "named.py: unreadable: unknown encoding: no-such" in text
     assert "kernel.cu: not scanned: CUDA C++" in text
     assert main([str(tmp_path / "missing.py")]) == 3
     assert "missing.py: unreadable: FileNotFoundError" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from .findings import Finding
 from .schedule import parse_schedule
 
 #: Schedules that find most at little cost.
-DEFAULT_SCHEDULES = ("lockstep", "in-order", "reversed", "random:0..7")
+DEFAULT_SCHEDULES = ("lockstep", "in-order", "reversed", "alternating", "random:0..7")
 
 
 @dataclass(frozen=True, slots=True)

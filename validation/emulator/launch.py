@@ -60,10 +60,11 @@ def launch(
     workgroups: which workgroups run (coordinates); default all.
     declared_clamps: source places (``file.py:12``, ``file.py``) that rely on a buffer descriptor's range check;
         elsewhere memcheck reports a clamped lane.
-    schedule: which waves run when, see ``schedule.py``: ``lockstep``, ``in-order``, ``reversed``, ``random:SEED``,
-        ``systematic[:AT[+BY],...]``. branch_limit: backward branches of a wave without a barrier after which it is a
-        livelock; an eighth of it where the wave reads only what it has read before, a 1024th (but at least 2048) where
-        all waves do, no memory changes and nothing else can run.
+    schedule: which waves run when, see ``schedule.py``: ``lockstep``, ``in-order``, ``reversed``,
+        ``alternating``, ``random:SEED``, ``systematic[:AT[+BY],...]``, ``held[:AT[+BY],...]``.
+    branch_limit: backward branches of a wave without a barrier after which it is a livelock; an eighth of it where the
+        wave reads only what it has read before, a 1024th (but at least 2048) where all waves do, no memory changes and
+        nothing else can run.
     completion, memory, lds_dma, xcds, cus_per_xcd: which legal behaviour of the hardware, see ``machine/options.py``.
     bound_views: a tensor argument that is a view of a larger storage may be touched from its first to its last element,
         and outside of that only where another argument lies; False allows its whole storage.

@@ -4,6 +4,8 @@
 ``lockstep``      all waves of a chunk at one program counter step together (the default, and the fastest)
 ``in-order``      a part of the waves runs until it blocks, then the next, in the order of dispatch
 ``reversed``      the same, last workgroup and last wave first
+``alternating``   as ``in-order`` within a chunk; all launches that may run are started at once, and after each visible
+                  operation the next chunk has its turn: the first parts of two launches go side by side
 ``random:SEED``   random parts of waves run random numbers of visible operations; workgroups in random order
 ``systematic``    as ``in-order``, with preemptions: ``systematic:5`` switches to the next part at the fifth visible
                   operation, ``systematic:5+2,9`` to the one after the next at the fifth, and again at the ninth
@@ -133,6 +135,21 @@ class Reversed(Schedule):
         return ready - 1
 
 
+class Alternating(InOrder):
+    """Two launches that share a counter take tickets in turn, whatever a seed would draw."""
+
+    name = "alternating"
+
+    def turns(self, program: Program, ident: Identity) -> PartTurns | None:
+        return SteppedTurns(program, parts_in_order(ident))
+
+    def budget(self) -> int | None:
+        return 1
+
+    def admits(self) -> bool:
+        return True
+
+
 class Random(Schedule):
     """Everything that has a choice is drawn from one generator."""
 
@@ -230,7 +247,15 @@ class PartTurns:
         return int(self.parts[other[np.argmin(chunk.last_turn[other])]])
 
 
-class RandomTurns(PartTurns):
+class SteppedTurns(PartTurns):
+    """As :class:`PartTurns`, but a turn ends at each visible operation."""
+
+    def stop(self, pc: int) -> int:
+        at = bisect_right(self.visible, pc)
+        return self.visible[at] if at < len(self.visible) else _NEVER
+
+
+class RandomTurns(SteppedTurns):
     """A random part runs a random number of visible operations; now and then the waves are dealt to parts anew."""
 
     #: Visible operations of a turn: mostly few, at times until it blocks.
@@ -248,10 +273,6 @@ class RandomTurns(PartTurns):
         self.random.shuffle(parts)
         return np.array(parts, np.int64)
 
-    def stop(self, pc: int) -> int:
-        at = bisect_right(self.visible, pc)
-        return self.visible[at] if at < len(self.visible) else _NEVER
-
     def pick(self, chunk: Chunk, live: Any) -> Any:
         self.since = min(self.since, chunk.idle)
         mine = live & (self.parts == self.current)
@@ -266,7 +287,7 @@ class RandomTurns(PartTurns):
         return mine
 
 
-class SystematicTurns(PartTurns):
+class SystematicTurns(SteppedTurns):
     """In order, and at the chosen visible operations on to another part; who is preempted comes last from then on."""
 
     def __init__(self, program: Program, parts: NDArray[np.int64], schedule: Systematic, waits: bool = False) -> None:
@@ -277,10 +298,6 @@ class SystematicTurns(PartTurns):
 
     def first(self, live: Any) -> int:
         return min((int(part) for part in np.unique(self.parts[live])), key=lambda p: (self.preempted.get(p, 0), p))
-
-    def stop(self, pc: int) -> int:
-        at = bisect_right(self.visible, pc)
-        return self.visible[at] if at < len(self.visible) else _NEVER
 
     def pick(self, chunk: Chunk, live: Any) -> Any:
         mine = super().pick(chunk, live)
@@ -302,12 +319,16 @@ class SystematicTurns(PartTurns):
         return live & (self.parts == self.current)
 
 
+#: Schedules without parameters.
+_PLAIN = {each.name: each for each in (Schedule, InOrder, Reversed, Alternating)}
+
+
 def parse_schedule(text: str) -> Schedule:
     """A fresh schedule from its name. Raises ValueError that says what there is."""
     kind, _, detail = text.partition(":")
     try:
-        if kind in ("lockstep", "in-order", "reversed") and not detail:
-            return {"lockstep": Schedule, "in-order": InOrder, "reversed": Reversed}[kind]()
+        if kind in _PLAIN and not detail:
+            return _PLAIN[kind]()
         if kind == "random":
             return Random(int(detail or 0))
         if kind in ("systematic", "held"):
@@ -316,6 +337,6 @@ def parse_schedule(text: str) -> Schedule:
     except ValueError:
         pass
     raise ValueError(
-        f"unknown schedule {text!r}; there are lockstep, in-order, reversed, random:SEED, systematic[:AT[+BY],...], "
-        "held[:AT[+BY],...]"
+        f"unknown schedule {text!r}; there are lockstep, in-order, reversed, alternating, random:SEED, "
+        "systematic[:AT[+BY],...], held[:AT[+BY],...]"
     )

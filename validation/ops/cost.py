@@ -109,11 +109,11 @@ def _tensors(bench: Bench, m: int, shape: Shape) -> dict[str, torch.Tensor]:
 
 
 @contextmanager
-def _planned_for(m: int) -> Iterator[None]:
-    """Plans are made for ``m`` rows, whatever the call holds."""
+def _planned_for(m: int, request: choose.Request) -> Iterator[None]:
+    """Plans are made for ``m`` rows, whatever the call holds, and K1's as ``request`` asks."""
     first, second = choose.k1, choose.k2
     with (
-        mock.patch.object(choose, "k1", lambda tokens, *rest, **options: first(m, *rest, **options)),
+        mock.patch.object(choose, "k1", lambda tokens, *rest: first(m, *rest, request=request)),
         mock.patch.object(choose, "k2", lambda tokens, *rest, **options: second(m, *rest, **options)),
     ):
         yield
@@ -146,10 +146,10 @@ def _mfma(result: Any) -> int:
     return sum(n for name, n in result.mnemonics.items() if name.startswith("v_mfma"))
 
 
-def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool) -> Measured:
+def _measure(bench: Any, m: int, rows: int, shape: Shape, fold: bool, request: choose.Request) -> Measured:
     """Run the plan of ``m`` rows on ``rows`` of them."""
     tensors = _tensors(bench, rows, shape)
-    with _planned_for(m):
+    with _planned_for(m, request):
         (r2, _, _), results, launches = _counted(bench, rows, lambda: _call(tensors, shape, fold))
     pairs = [(result, _canonical(launch, r2)) for result, launch in zip(results, launches, strict=True)]
     return Measured(
@@ -235,12 +235,14 @@ def _five_stage(bench: Any, m: int, shape: Shape, rates: tuple[float, float], mf
     }
 
 
-def _compiled(bench: Any, m: int, shape: Shape, fold: bool) -> tuple[tuple[Kernel, ...], list[Resources]]:
+def _compiled(
+    bench: Any, m: int, shape: Shape, fold: bool, request: choose.Request
+) -> tuple[tuple[Kernel, ...], list[Resources]]:
     """The kernels of a call and what each takes; the call is compiled and not run."""
     recorder = Recorder(bench, None)
     rows = min(m, cost_cases.BLOCK)
     with (
-        _planned_for(m),
+        _planned_for(m, request),
         own_allocations(bench, "hcgr", rows, ()),
         dispatch.observe(recorder),
         capture_asm() as texts,
@@ -249,11 +251,13 @@ def _compiled(bench: Any, m: int, shape: Shape, fold: bool) -> tuple[tuple[Kerne
     return tuple(map(Kernel.of, recorder.launches)), [kernel for text in texts for kernel in kernel_resources(text)]
 
 
-def _measured(bench: Any, kernels: tuple[Kernel, ...], m: int, rows: int, shape: Shape, fold: bool) -> Measured:
+def _measured(
+    bench: Any, kernels: tuple[Kernel, ...], m: int, rows: int, shape: Shape, fold: bool, request: choose.Request
+) -> Measured:
     """As :func:`_measure`, each combination of plans once a process."""
     key = (bench.arch, kernels, rows, shape, fold)
     if key not in _MEASURED:
-        _MEASURED[key] = _measure(bench, m, rows, shape, fold)
+        _MEASURED[key] = _measure(bench, m, rows, shape, fold, request)
     return _MEASURED[key]
 
 
@@ -263,9 +267,9 @@ class CostDriver:
     def measure(self, case: CostCase, bench: Any) -> JsonDict:
         """The cost record of one call; see the report's schema."""
         p, arch = case.params, arch_table.get(bench.arch)
-        m, shape, fold = p["m"], p["shape"], p["fold"]
-        kernels, resources = _compiled(bench, m, shape, fold)
-        runs = [_measured(bench, kernels, m, rows, shape, fold) for rows in p["blocks"]]
+        m, shape, fold, request = p["m"], p["shape"], p["fold"], choose.Request(p["split_k"])
+        kernels, resources = _compiled(bench, m, shape, fold, request)
+        runs = [_measured(bench, kernels, m, rows, shape, fold, request) for rows in p["blocks"]]
         first, factor = runs[0], m // p["blocks"][0]
         per_launch = [traffic.scale_lines(lines, factor) for lines in first.lines]
         lines = traffic.add_lines(per_launch)
@@ -285,6 +289,7 @@ class CostDriver:
         moved, least = traffic.moved_bytes(lines), traffic.compulsory_bytes(m, shape)
         committed = budget().get((arch.name, case.name))
         published = cost_cases.PUBLISHED_US.get(m) if fold and part.name == "MI355X" else None
+        published = None if request.explicit else published
         paths = [_PATHS[kernel.name] for kernel in kernels if kernel.name in _PATHS]
         return {
             "case": case.name,
@@ -302,7 +307,7 @@ class CostDriver:
             "bytes_moved": moved,
             "bytes_compulsory": least,
             "ratio": moved / least,
-            "limit": cost_cases.limit(m, shape, fold),
+            "limit": None if request.explicit else cost_cases.limit(m, shape, fold),
             "budget": committed and {k: committed[k] for k in ("path", *FIGURES)},
             "weight_lines_reread": sum(first.rereads.values()) if factor == 1 else None,
             "blocks_agree": _agree(runs, p["blocks"]),

@@ -33,6 +33,9 @@ PUBLISHED_US: Mapping[int, tuple[float, float]] = {
 LIMITS = ((2048, 1.20), (512, 1.35))
 #: Rows of one measurement: a whole number of tiles of every kernel.
 BLOCK = 128
+#: The `split_k` of a direct K1 for the decoupled path, which no plan picks at the production shape: budgeted like the
+#: others, within no limit.
+DECOUPLED = 1
 #: The row count at which two blocks are measured beside one, to show that traffic grows by rows alone.
 TWO_BLOCKS = 8192
 
@@ -49,16 +52,18 @@ def limit(m: int, shape: Shape, fold: bool) -> float | None:
     return most * (1 + m * shape.width * ELEMENT / traffic.compulsory_bytes(m, shape))
 
 
-def _case(m: int, shape: Shape, fold: bool, why: str) -> CostCase:
+def _case(m: int, shape: Shape, fold: bool, why: str, split_k: int | str = "auto") -> CostCase:
     blocks = (m,) if m <= BLOCK else (BLOCK, 2 * BLOCK) if m == TWO_BLOCKS and fold else (BLOCK,)
-    params: dict[str, Any] = {"m": m, "shape": shape, "fold": fold, "blocks": blocks}
-    name = f"m{m}.n{shape.n_pad}.{'folded' if fold else 'unfolded'}"
+    params: dict[str, Any] = {"m": m, "shape": shape, "fold": fold, "blocks": blocks, "split_k": split_k}
+    name = f"m{m}.n{shape.n_pad}.{'folded' if fold else 'unfolded'}{'.decoupled' if split_k == DECOUPLED else ''}"
     return CostCase(name, params, why, timeout_s=300.0)
 
 
 def cases(arch: str) -> Sequence[CostCase]:
-    """The same calls on every arch: published row counts folded, and the unfolded path at three of them."""
+    """The same calls on every arch: published row counts folded, the unfolded path at three of them, and K1's decoupled
+    path at one, as the direct K1 takes it."""
     return (
         *(_case(m, PRODUCTION, True, "a published row count") for m in PUBLISHED_US),
         *(_case(m, _P384, False, "the unfolded path, which reads R2 once more") for m in (512, 2048, 8192)),
+        _case(2048, PRODUCTION, True, "the decoupled path, which stores R2 and reads it again", DECOUPLED),
     )

@@ -193,14 +193,20 @@ def _imported(frame: Frame, func: ast.Attribute) -> tuple[Function, Env | None] 
     return (function, None) if function is not None else None
 
 
-def _key(value: Value) -> Any:
+def _key(value: Value, within: tuple[int, ...] = ()) -> Any:
+    """What tells calls apart; `within` are the instances whose field this is: one may hold itself."""
     if value.kind is Kind.SEQUENCE:
-        return ("s", tuple(_key(v) for v in value.items[:8]) if value.items else _key(value.element or OTHER))
+        parts = tuple(_key(v, within) for v in value.items[:8]) if value.items else None
+        return ("s", parts or _key(value.element or OTHER, within))
     if value.kind is Kind.FUNCTION:
         return id(value.function[0])
     if value.fields is not None:
+        own = id(value.fields)
+        if own in within:
+            return (value.role, within.index(own))
         # one without fields is under construction, and each is constructed for itself
-        return (value.role, tuple((name, _key(held)) for name, held in value.fields.items()) or value.line)
+        held = tuple((name, _key(field, (*within, own))) for name, field in value.fields.items())
+        return (value.role, held or value.line)
     sites = frozenset(site.key for site in value.sites) if value.sites else None
     return (
         value.kind,

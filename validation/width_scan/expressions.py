@@ -258,7 +258,7 @@ def _range(frame: Frame, node: ast.Call, compile_time: bool) -> tuple[Value, sym
     turns = stop.sym
     if len(numbers) > 2 and numbers[2].kind is Kind.INT:
         turns = symbols.divide(stop.sym, numbers[2].sym)
-    sym = stop.sym if stop.sym.hi >= start.sym.hi else start.sym
+    sym = symbols.before(stop.sym) if stop.sym.hi >= start.sym.hi else start.sym
     return integer(sym, width, "" if fixed else "loop", role, sites=sites), turns
 
 

@@ -131,11 +131,8 @@ def _arange(this: Call) -> Value:
     if stop is None or stop.kind is not Kind.INT:
         return quantity(ast.unparse(this.node), role_of("tile"), NARROW, "thread id")
     role = stop.sym.role or role_of("tile")
-    return integer(
-        symbols.leaf(ast.unparse(this.node.args[-1] if this.node.args else this.node), role, stop.sym.hi),
-        NARROW,
-        "range",
-    )
+    end = symbols.leaf(ast.unparse(this.node.args[-1] if this.node.args else this.node), role, stop.sym.hi)
+    return integer(symbols.before(end), NARROW, "range")
 
 
 def _loaded(this: Call) -> Value:

@@ -238,14 +238,9 @@ class _Indexer:
                     self._body(handler.body, scope, prefix)
 
 
-def mentions_device_language(source: str) -> bool:
-    """Whether one of the languages' names is in a file: without it there is nothing here to read."""
-    return any(word in source for word in _DEVICE_WORDS)
-
-
 def may_hold_device_code(source: str) -> bool:
     """Whether a file can hold device code at all: a language's name is in it, and a word that makes device code."""
-    return mentions_device_language(source) and _COMPILER_WORDS.search(source) is not None
+    return any(word in source for word in _DEVICE_WORDS) and _COMPILER_WORDS.search(source) is not None
 
 
 def launches(source: str) -> set[str]:

@@ -174,7 +174,7 @@ def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
             return integer(symbols.leaf(_text(node), DECODE_TOKENS), NARROW, x.source, "tokens")
         counts_sequences = x.source in ("program id", "loaded value") or x.role == "batch"
         if y.role == "sequence" and counts_sequences and (not y.is_constant or _is_named(x, "batch index")):
-            return integer(symbols.leaf(_text(node), FLAT_TOKENS), NARROW, role="tokens")
+            return _flat_tokens(node, x.sym, y.sym)
         if x.source == "program id" and y.sym.op == "//" and y.sym.b is not None and _names_tile(y.sym.b):
             product = symbols.multiply(x.sym, y.sym)
             return integer(product if product.hi <= GRID.limit else symbols.leaf(_text(node), GRID), NARROW)
@@ -194,6 +194,16 @@ def _multiply(node: ast.expr, a: Value, b: Value) -> Value:
                 sym = symbols.leaf(_text(node), POSITION)
             return integer(sym, NARROW, role="position", tile=node)
     return integer(symbols.multiply(a.sym, b.sym), NARROW)
+
+
+def _flat_tokens(node: ast.expr, sequences: symbols.Sym, length: symbols.Sym) -> Value:
+    """Sequences times their length; ``(batch * H + head) * T`` counts each token of the batch H times."""
+    while sequences.op == "+" and sequences.a is not None and sequences.b is not None:
+        sequences = max(sequences.a, sequences.b, key=lambda part: part.hi)
+    counted, *times = symbols.factors(sequences)
+    heads = [factor for factor in times if factor.role is not None and factor.role.name == "heads"]
+    text = " * ".join(q.text for part in (counted, length) for q in symbols.quantities(part)) if heads else _text(node)
+    return integer(functools.reduce(symbols.multiply, heads, symbols.leaf(text, FLAT_TOKENS)), NARROW, role="tokens")
 
 
 def _text(node: ast.expr) -> str:

@@ -36,7 +36,6 @@ from validation.width_scan.modules import (
     Module,
     launches,
     may_hold_device_code,
-    mentions_device_language,
     parse,
 )
 from validation.width_scan.prepass import asserted, parameters, pointers, range_ends
@@ -285,8 +284,7 @@ def _read(path: Path) -> str:
 def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> ScanResult:
     """Scan files and directories. A file that cannot be read or parsed has a status that says why.
 
-    A file in which no device language is named is not parsed, and one that names nothing that makes device code is
-    not looked into: they hold none.
+    A file that names nothing that makes device code is parsed, and not looked into: it holds none.
     """
     files, others = candidates(paths)
     collecting = gc.isenabled()
@@ -306,13 +304,13 @@ def _scan_files(files: list[Path], others: list[FileStatus]) -> ScanResult:
             source = _read(file)
             if not may_hold_device_code(source):
                 launched |= launches(source)
-                if mentions_device_language(source):
-                    ast.parse(source, filename=str(file))  # one that is cut off may have lost the telling word
+                ast.parse(source, filename=str(file))  # one that is cut off may have lost the telling word
                 result.files.append(FileStatus(str(file), "no device code"))
                 continue
             module = parse(source, str(file))
         except SyntaxError as error:
-            result.files.append(FileStatus(str(file), "unreadable", f"line {error.lineno}: {error.msg}"))
+            where = f"line {error.lineno}: " if error.lineno is not None else ""  # none for a wrong encoding
+            result.files.append(FileStatus(str(file), "unreadable", f"{where}{error.msg}"))
         except (OSError, ValueError, RecursionError) as error:
             result.files.append(FileStatus(str(file), "unreadable", f"{type(error).__name__}: {error}"))
         else:

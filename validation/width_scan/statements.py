@@ -136,8 +136,40 @@ def _for(frame: Frame, node: ast.For) -> None:
 
 
 def _while(frame: Frame, node: ast.While) -> None:
-    turns = symbols.leaf("turns of the loop", LOOP)
-    _loop(frame, node.body, turns, lambda: (evaluate(frame, node.test), None)[1])
+    counter = _counter(frame, node)
+
+    def again() -> None:
+        evaluate(frame, node.test)
+        if counter is not None:
+            bind(frame, *counter[:2], node.lineno)
+
+    _loop(frame, node.body, counter[2] if counter else symbols.leaf("turns of the loop", LOOP), again)
+
+
+def _counter(frame: Frame, node: ast.While) -> tuple[ast.Name, Value, symbols.Sym] | None:
+    """The ``i`` of ``i = 0; while i < n: ...; i += step``, its value and turns: those of ``range(0, n, step)``."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name) or len(test.ops) > 1:
+        return None
+    before, end, step = lookup(frame, test.left.id), test.comparators[0], _step(node, test.left.id)
+    if step is None or before is None or before.kind is not Kind.INT or not before.is_constant:
+        return None
+    if not isinstance(test.ops[0], (ast.Lt, ast.LtE)) or evaluate(frame, end).is_constant:
+        return None
+    turns = ast.Call(ast.Name("range", ast.Load()), [ast.Constant(0), end, step], [])
+    return test.left, *loop_variable(frame, ast.fix_missing_locations(ast.copy_location(turns, node)))
+
+
+def _step(loop: ast.While, name: str) -> ast.expr | None:
+    """What the body of a loop adds to a variable."""
+    for node in ast.walk(loop):
+        match node:
+            case ast.AugAssign(target=ast.Name(id=target), op=ast.Add(), value=step) if target == name:
+                return step
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.BinOp() as total) if target == name:
+                if _adds_to(total, name):
+                    return total.right
+    return None
 
 
 def _return(frame: Frame, node: ast.Return) -> bool:

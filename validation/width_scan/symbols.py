@@ -6,7 +6,7 @@ Everything counts elements or bytes and is taken as non-negative: ``a - b`` is b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from validation.width_scan.limits import Role
 
@@ -19,7 +19,8 @@ _HUGE = 2**80
 class Sym:
     """A bound: `op` is "num", "leaf" or one of ``+ * // % min max``; `hi` and `lo` follow from the limits.
 
-    `below` names the parameter that a leaf stays below, where a mask says so.
+    `below` names the parameter that a leaf stays below, where a mask says so. `less` is what a witness takes off: 1 for
+    an index that does not reach the end which the expression names (``range(n)``); `hi` leaves it out.
     """
 
     op: str
@@ -31,6 +32,7 @@ class Sym:
     b: Sym | None = None
     nodes: int = 1
     below: str = ""
+    less: int = 0
 
 
 def num(value: int) -> Sym:
@@ -46,6 +48,11 @@ def leaf(text: str, role: Role, limit: int | None = None, below: str = "") -> Sy
     """A named quantity bounded by its role, or by `limit`."""
     hi = role.limit if limit is None else limit
     return Sym("leaf", hi, min(role.low, hi), text, role, below=below)
+
+
+def before(end: Sym) -> Sym:
+    """The last index before `end`."""
+    return replace(end, less=1)
 
 
 def _node(op: str, a: Sym, b: Sym, hi: int, lo: int) -> Sym:
@@ -133,9 +140,11 @@ def factors(sym: Sym) -> list[Sym]:
 def within(sym: Sym, limit: int) -> Sym:
     """`sym` with each quantity at most `limit`."""
     if sym.a is None or sym.b is None:
-        return leaf(sym.text, sym.role, limit, sym.below) if sym.role is not None and sym.hi > limit else sym
+        if sym.role is None or sym.hi <= limit:
+            return sym
+        return replace(leaf(sym.text, sym.role, limit, sym.below), less=sym.less)
     a, b = within(sym.a, limit), within(sym.b, limit)
-    return sym if a is sym.a and b is sym.b else _BUILDERS[sym.op](a, b)
+    return sym if a is sym.a and b is sym.b else replace(_BUILDERS[sym.op](a, b), less=sym.less)
 
 
 _BUILDERS: dict[str, Callable[[Sym, Sym], Sym]] = {
@@ -171,15 +180,13 @@ def evaluate(sym: Sym, values: dict[str, int]) -> int:
     done: dict[int, int] = {}
 
     def walk(node: Sym) -> int:
-        if node.op == "num":
-            return node.hi
-        if node.op == "leaf":
-            return values[node.text]
+        if node.op in ("num", "leaf"):
+            return max((node.hi if node.op == "num" else values[node.text]) - node.less, 0)
         key = id(node)
         if key not in done:
             assert node.a is not None
             assert node.b is not None
-            done[key] = _OPERATIONS[node.op](walk(node.a), walk(node.b))
+            done[key] = max(_OPERATIONS[node.op](walk(node.a), walk(node.b)) - node.less, 0)
         return done[key]
 
     return walk(sym)

@@ -188,6 +188,13 @@ FLAG_PAIRS = (
         5,
         64,
     ),
+    Pair(
+        "lock, whose values each turn sets anew",
+        lock("buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)}", _UNLOCK, "v_mov_b32_e32 v6, 1\nv_mov_b32_e32 v7, 0"),
+        "not waited for",
+        5,
+        64,
+    ),
     Pair("data loaded along with the flag", _LOADED_ALONG, "nothing orders them", 3, 64),
     Pair(
         "scalar load of what a flag hands over",

@@ -181,8 +181,14 @@ def test_alternating_launches_show_a_shared_counter(shared: bool, completion: st
     checks = CHECKS if completion == "earliest" else ("memcheck", "waits")
     data, out = (torch.zeros(4096, dtype=torch.int32) for _ in range(2))
     flags = buffers.flags if shared else torch.zeros(64, dtype=torch.int32)
-    options = {"completion": completion, "memory": "weak"}
-    with emulate(checks=checks, space=buffers.space, schedule="alternating", concurrent=True, **options) as session:
+    with emulate(
+        checks=checks,
+        space=buffers.space,
+        schedule="alternating",
+        concurrent=True,
+        completion=completion,
+        memory="weak",
+    ) as session:
         for args in (buffers.args, [data, flags, out]):
             session.launch(text(LAST_OF_TWO, arch), "probe", (2,), (64,), args, stream=Stream())
     wanted = 2 * torch.arange(1, 65, dtype=torch.int32)

@@ -17,7 +17,6 @@ from ..isa import TABLE
 from ..isa.entry import Entry
 from ..program import Program
 from ..program.lexer import parse_waitcnt
-from ..program.operands import Operand
 from ..program.program import Instruction
 from .effects import effect_of
 
@@ -189,8 +188,9 @@ def _only_polls(program: Program, first: int, last: int, load: Instruction) -> b
 
     LDS may carry the flag from the wave that polls to the others.
     """
-    local = load.mnemonic.startswith("ds_")
-    address = [o for o in load.operands[1:] if o.kind in ("v", "s", "a")]
+    local, entry = load.mnemonic.startswith("ds_"), _entry(program, load)
+    # what an attempt swaps in is no part of it: compilers may set that anew in each turn
+    address = set(effect_of(load, entry, _AGPR_BASE).address) if entry is not None else set()
     for inst in program.instructions[first : last + 1]:
         entry = _entry(program, inst)
         if entry is None:
@@ -198,11 +198,6 @@ def _only_polls(program: Program, first: int, last: int, load: Instruction) -> b
         polls = _is_flag_load(inst, entry) or _is_attempt(inst, entry)
         if entry.form in _MEMORY and not polls and (local or not entry.form.startswith("ds")):
             return False
-        writes = inst.operands[:1] if entry.dst or entry.options.get("kind") in ("load", "atomic") else ()
-        if any(_overlap(target, o) for target in writes for o in address):
+        if not address.isdisjoint(effect_of(inst, entry, _AGPR_BASE).writes):
             return False
     return True
-
-
-def _overlap(a: Operand, b: Operand) -> bool:
-    return a.kind == b.kind and a.index < b.index + b.count and b.index < a.index + a.count
