@@ -189,7 +189,7 @@ class _Collecting(AbstractContextManager[Any]):
 
 
 def standard_settings(level: str, seed: int) -> list[Setting]:
-    """In order, reversed, alternating and random; both completions, over weak memory. ``full``: more, and flat memory."""
+    """In order, reversed, alternating, random; both completions, over weak memory. ``full``: more, and flat memory."""
     settings = [
         Setting("in-order"),
         Setting("reversed", completion="latest"),
