@@ -45,6 +45,9 @@ def run_module(
 ) -> subprocess.CompletedProcess[str]:
     """Like ``python -m module *arguments`` in the project's root with ``text`` as its input.
 
+    But for what the interpreter itself takes from ``environment`` at its start (``PYTHONPATH``, ``PYTHONHASHSEED``),
+    and for ``atexit``.
+
     Raises:
         subprocess.TimeoutExpired: it ran for more than ``timeout`` seconds, and has been ended.
     """
@@ -65,7 +68,8 @@ def run_module(
         server.stdin.flush()
         answer = server.stdout.readline()
         assert answer, f"the process that forks has ended with exit code {server.wait()}"
-        code = json.loads(answer)["code"]
+        ended, code = json.loads(answer)
+        assert ended == folder, "the answer is to another request: one before was interrupted"
         if code is None:
             raise subprocess.TimeoutExpired(command, timeout)
         out, err = (Path(folder, name).read_text(errors="replace") for name in ("stdout", "stderr"))
@@ -101,10 +105,13 @@ def _serve() -> None:
         importlib.import_module(name)
     for line in sys.stdin:
         request = json.loads(line)
+        assert len(os.listdir("/proc/self/task")) == 1, "a thread would not live through the fork"
         pid = os.fork()
         if pid == 0:
             _program(request)
-        print(json.dumps({"code": _wait(pid, request["timeout"])}), flush=True)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it may have done so, or ended
+            os.setpgid(pid, pid)
+        print(json.dumps([request["folder"], _wait(pid, request["timeout"])]), flush=True)
 
 
 def _wait(pid: int, timeout: float) -> int | None:
@@ -115,7 +122,7 @@ def _wait(pid: int, timeout: float) -> int | None:
     finally:
         os.close(handle)
     if not in_time:
-        os.kill(pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return code if in_time else None
 
@@ -124,6 +131,7 @@ def _program(request: dict[str, Any]) -> None:
     """The child: its environment, arguments and files are those of a program that was just started."""
     code = 1
     try:
+        os.setpgid(0, 0)
         os.environ.clear()
         os.environ.update(request["environment"])
         for number, name in enumerate(("stdin", "stdout", "stderr")):

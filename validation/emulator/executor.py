@@ -23,10 +23,21 @@ STALL_ROUNDS = 3
 
 @dataclass(eq=False)
 class Resident:
-    """A chunk that runs, and the launch that it belongs to."""
+    """A chunk that runs, and the launch that it belongs to.
+
+    ``digest``: its registers when it yielded last, ``repeats``: whether these were the same as when it yielded before,
+    both None if it has not yielded since something happened.
+    """
 
     chunk: Chunk
     running: Running
+    digest: int | None = None
+    repeats: bool | None = None
+
+    def yields(self) -> None:
+        digest = zlib.crc32(self.chunk.w.S.tobytes(), zlib.crc32(self.chunk.w.V.tobytes()))
+        self.repeats = None if self.digest is None else self.digest == digest
+        self.digest = digest
 
 
 class Executor:
@@ -79,10 +90,10 @@ class Executor:
         self.resident.rotate(-1)
         if outcome is Outcome.PAUSED:
             return True
-        self._after_yield()
+        self._after_yield(here)
         return True
 
-    def _after_yield(self) -> None:
+    def _after_yield(self, here: Resident) -> None:
         changes = sum(r.chunk.w.port.changes for r in self.resident)
         if changes != self.last_changes:
             self._progress()
@@ -95,8 +106,9 @@ class Executor:
             return
         for resident in self.resident:
             resident.chunk.watch_polls()
-        # every chunk is asked, so that each keeps its state to compare with
-        repeats = [_repeats(r.chunk) for r in self.resident]
+        # Each is asked when it yields itself: one that computes for long has not run between the yields of others.
+        here.yields()
+        repeats = [r.repeats for r in self.resident]
         if None in repeats:
             return
         if all(repeats):
@@ -108,6 +120,7 @@ class Executor:
         """A chunk began or ended, or memory changed: whoever polls may find something new."""
         self.stalled = 0
         for resident in self.resident:
+            resident.digest = resident.repeats = None
             if resident.chunk.watch is not None:
                 resident.chunk.watch.progress()
 
@@ -166,11 +179,3 @@ class Executor:
         running.work.finished()
         running.work.result = running.launch.result(self.schedule)
         running.work.done = True
-
-
-def _repeats(chunk: Chunk) -> bool | None:
-    """Has the chunk come back to the very state in which it was asked last? None the first time."""
-    digest = zlib.crc32(chunk.w.S.tobytes(), zlib.crc32(chunk.w.V.tobytes()))
-    last = chunk.w.extra.get("digest")
-    chunk.w.extra["digest"] = digest
-    return None if last is None else bool(last == digest)

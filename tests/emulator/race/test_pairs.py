@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from validation.emulator.checks import race_displaced
+
 from .count_pairs import COUNT_PAIRS
 from .displaced_pairs import COUNT_IN_PASSING, DISPLACED_PAIRS
 from .flag_pairs import FLAG_PAIRS
@@ -35,6 +37,16 @@ def test_unsafe_is_found(pair: Pair, arch: str) -> None:
 def test_who_comes_last_hides_nothing(pair: Pair, schedule: str, arch: str) -> None:
     result = run(pair.unsafe, arch, groups=pair.groups, lanes=pair.lanes, schedule=schedule)
     assert any(pair.says in str(f) for f in result.findings), result.findings or result.notes
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_log_without_room_is_noted(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not kept may have raced: silence would say too much."""
+    pair = DISPLACED_PAIRS[0]
+    assert [n for n in run(pair.unsafe, arch, groups=pair.groups, lanes=pair.lanes).notes if "unseen" in str(n)] == []
+    monkeypatch.setattr(race_displaced, "MOST", 0)
+    notes = run(pair.unsafe, arch, groups=pair.groups, lanes=pair.lanes).notes
+    assert [n.check for n in notes if "races with them go unseen" in str(n)] == ["racecheck"]
 
 
 @pytest.mark.parametrize("arch", ARCHS)

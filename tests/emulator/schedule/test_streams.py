@@ -95,6 +95,39 @@ def test_a_stream_keeps_its_order(schedule: str, arch: str) -> None:
     assert h.session.findings == []
 
 
+#: One polls a flag, the other raises it after 10000 turns of work in registers.
+POLLS = """
+again:
+global_load_dword v6, v4, s[6:7] sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s15, v6
+s_cmp_eq_u32 s15, 2
+s_cbranch_scc0 again"""
+RAISES_LATE = """
+s_movk_i32 s17, 10000
+busy:
+s_sub_u32 s17, s17, 1
+s_cmp_eq_u32 s17, 0
+s_cbranch_scc0 busy
+v_mov_b32_e32 v5, 2
+global_store_dword v4, v5, s[6:7] sc1"""
+
+
+@pytest.mark.parametrize(
+    ("bodies", "schedule", "arch"),
+    [((POLLS, RAISES_LATE), "in-order", "gfx950"), ((RAISES_LATE, POLLS), "lockstep", "gfx942")],
+    ids=["polls first", "computes first"],
+)
+def test_who_computes_for_long_beside_one_whose_state_repeats_is_no_deadlock(
+    bodies: tuple[str, str], schedule: str, arch: str
+) -> None:
+    """Between two yields of one launch, the other has not always run: it has not come back to where it was."""
+    for h in host(arch, schedule):
+        for body in bodies:
+            h.launch(body, Stream())
+    assert int(h.buffers.flags[0]) == 2
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_events_order_streams_and_nothing_else_does(schedule: str, arch: str) -> None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from ..memory.space import sparse_bytes
 from .host_spans import Parts, Words
 
-#: Entries that one log holds. What comes on top is lost, which can hide a race but never makes one up.
+#: Entries that one log holds. What comes on top is lost, which can hide a race but never makes one up: it is noted.
 MOST = 1 << 21
 
 
 class Displaced:
     """Accesses whose place in the shadow a later one took although no verdict was due on the two: reads, atomics, and
-    writes of other bytes of the same word. ``words``: how many words there are."""
+    writes of other bytes of the same word. ``words``: how many words there are. ``lost``: accesses for which
+    there was no room."""
 
     def __init__(self, words: int) -> None:
         self._marks = sparse_bytes(words)
@@ -25,6 +26,7 @@ class Displaced:
         self._fresh: list[tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint8]]] = []
         self._word, self._ids, self._part = np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint8)
         self._count = 0
+        self.lost = 0
         #: floor of a clearance that made little room
         self._full_at = -1
 
@@ -38,6 +40,7 @@ class Displaced:
         if self._count + len(word) > MOST:
             self._clear(int(np.min(floor)), wave)
             if self._count + len(word) > MOST:
+                self.lost += len(word)
                 return
         part = np.zeros(len(word), np.uint8) if part is None else part
         self._fresh.append((word, ids, part))

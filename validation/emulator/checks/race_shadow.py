@@ -181,6 +181,11 @@ class Shadow:
                 found.append(Suspects(ids, t.rows[at], t.lanes[at], word[at]))
         return found
 
+    @property
+    def lost(self) -> int:
+        """Accesses that no log had room for: races with them are not seen."""
+        return sum(log.lost for log in self._logs.values())
+
     # -- writes --------------------------------------------------------------------------------------------------------
     def writes(self, t: Touch, floor: Any, atomics: bool) -> list[Suspects]:
         """Earlier writes; ``atomics``: also atomics behind other atomics."""

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ..memory.hierarchy import MemoryPort
 
 _OFFSET = (1 << REGION_SHIFT) - 1
+_LOST = (
+    "so many accesses of the same words are ordered by nothing that some could not be kept: races with them go unseen"
+)
 
 
 class ChunkState:
@@ -63,6 +66,7 @@ class RaceCheck:
         self._waits: dict[int, dict[str, int]] = {}
         self._floor = 0
         self._orders = -1
+        self._said_lost = False
 
     # -- what the chunk does -------------------------------------------------------------------------------------------
     def state(self, w: Waves) -> ChunkState:
@@ -204,6 +208,9 @@ class RaceCheck:
                 self.verdicts.judge(port, w, access, state, bits, what, mine, t)
         if bits & (ATOMIC | POLL | FLAG) and not bits & DATA_ATOMIC:
             self._synchronise(state, access, bits, shadow, t)
+        if shadow.lost and not self._said_lost:
+            self._said_lost = True
+            port.log.add_at("racecheck", _LOST, w, access.inst, int(t.rows[0]), int(t.lanes[0]), note=True)
 
     # -- atomics -------------------------------------------------------------------------------------------------------
     def _synchronise(self, state: ChunkState, access: Access, bits: int, shadow: Shadow, t: Touch) -> None:
