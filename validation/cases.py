@@ -23,6 +23,7 @@ class Task:
     """One unit of work for a worker: ``payload`` is what its stage's ``execute`` is given.
 
     Tasks of one ``group`` go to one worker as long as that leaves none idle: it has their kernels already.
+    ``options``: what the command line must hold for this task to exist, beside what :func:`replay_command` gives it.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Task:
     seed: int = 0
     timeout_s: float = 120.0
     group: str = ""
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,11 @@ def case_seed(run_seed: int, case_id: str) -> int:
     return int.from_bytes(digest[:6], "little")
 
 
-def replay_command(operation: str, arch: str, case_id: str, seed: int, level: str = "default") -> str:
-    """The command that runs this case alone."""
-    words = [COMMAND, "--arch", arch, "--case", case_id, "--seed", str(seed)]
+def replay_command(
+    operation: str, arch: str, case_id: str, seed: int, level: str = "default", options: Iterable[str] = ()
+) -> str:
+    """The command that runs this case alone; ``options``: its task's."""
+    words = [COMMAND, "--arch", arch, "--case", case_id, "--seed", str(seed), *options]
     if level != "default":
         words += ["--level", level]
     if operation != "hcgr":

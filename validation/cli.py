@@ -267,12 +267,13 @@ def _run(arguments: list[str], device_modules: tuple[str, ...]) -> int:
     if plan.cases and plan.shard:
         raise UsageError("--case runs the cases it names alone and does not go together with --shard")
     check_executor(options)
-    plan.check()
+    looked_at = _arches(options.arch) if options.arch else devices.ARCHES[:1]
+    plan.check(looked_at)
     if options.accept_policy and not options.base:
         raise UsageError("--accept-policy accepts findings of --base REV, which is not given")
     base = resolve_base(options.base, plan.operation) if options.base else None
     if options.list:
-        for line in console.listing(_cases(plan)):
+        for line in console.listing(_cases(plan, looked_at[0])):
             print(line)
         return 0
     arches = _arches(options.arch)
@@ -314,12 +315,12 @@ def _arches(asked: list[str] | None) -> list[str]:
     return [arch for arch in devices.ARCHES if arch in asked or "all" in asked]
 
 
-def _cases(plan: Plan) -> list[tuple[str, str, list[tuple[str, Sequence[str]]]]]:
+def _cases(plan: Plan, arch: str) -> list[tuple[str, str, list[tuple[str, Sequence[str]]]]]:
     listed: list[tuple[str, str, list[tuple[str, Sequence[str]]]]] = []
     for name in plan.selected():
         module = stage(name)
-        request = plan.request(devices.ARCHES[0])
-        tasks = plan.named(name, devices.ARCHES[0]) if plan.cases else module.plan(request)
+        request = plan.request(arch)
+        tasks = plan.named(name, arch) if plan.cases else module.plan(request)
         tasks = plan.shard.take(tasks) if plan.shard else tasks
         listed.append((name, module.TITLE, [(task.id, task.why) for task in tasks]))
     return listed

@@ -4,8 +4,8 @@ A grid proves what reaches the target. For that, three things must be seen to ha
 
 - a case with a value that the target must refuse (``EntryPoint.invalid``) fails, in the target;
 - the cover leaves the first values of the axes: a grid that only repeats them earns nothing;
-- each axis is applied: a case in which its value is an object that cannot be used without an exception does not come to
-  a good end. An axis whose value nobody looks at would multiply cases, and prove nothing more.
+- each axis is applied: a case that ends well does not any more when the axis' value is an object that cannot be used
+  without an exception. An axis whose value nobody looks at would multiply cases, and prove nothing more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from validation.cases import comparison
 from validation.grid import Axis, Case, Grid
 from validation.operation import Bench, EntryPoint, JsonDict, Operation, SkipCase, resolve_reference
-from validation.stages.blame import raised_in
+from validation.stages.blame import CIRCUMSTANCES, raised_in
 
 #: Name of the control, among the rows of an entry point's contract.
 ROW = "grid_control"
@@ -120,20 +120,40 @@ class _Runner:
 
     def __init__(self, operation: Operation, entry: EntryPoint, seed: int, bench: Callable[[], Bench]) -> None:
         self._packages, self._entry, self._seed, self._bench = operation.packages, entry, seed, bench
+        self._ends: dict[str, bool] = {}
 
     def without(self, axis: str, case: Case) -> str:
-        """What the call of ``case`` came to without a value that can be used on ``axis``; empty: it was made."""
-        driver = resolve_reference(self._entry.driver)()
+        """What the call of ``case`` came to without a value that can be used on ``axis``; empty: it was made, or is not
+        made with the case's own values either. What those raise is raised, and so are circumstances."""
+        if not self._ends_well(case):
+            return ""
         with closing(self._bench()) as bench:
             try:
-                inputs = driver.prepare(Case(case.name, Applied(case.params, axis)), bench, self._seed)
-                with bench.session(driver.workgroups(inputs)):
-                    driver.run(inputs)
+                self._call(Case(case.name, Applied(case.params, axis)), bench)
             except SkipCase:
                 return ""  # says nothing
-            except Exception as error:  # of any kind: torch and dicts have their own words for what they cannot use
+            except CIRCUMSTANCES:
+                raise
+            except Exception as error:  # of any other kind: torch and dicts have their own words for such a value
                 return _said(error)
         return ""
+
+    def _ends_well(self, case: Case) -> bool:
+        """Whether ``case`` as it is comes to its end; not if it is skipped. It is called once."""
+        if case.name not in self._ends:
+            self._ends[case.name] = True
+            with closing(self._bench()) as bench:
+                try:
+                    self._call(case, bench)
+                except SkipCase:
+                    self._ends[case.name] = False
+        return self._ends[case.name]
+
+    def _call(self, case: Case, bench: Bench) -> None:
+        driver = resolve_reference(self._entry.driver)()
+        inputs = driver.prepare(case, bench, self._seed)
+        with bench.session(driver.workgroups(inputs)):
+            driver.run(inputs)
 
     def refusal(self, params: Mapping[str, Any], name: str, judge: Judge) -> str:
         """Why the case of ``params`` does not pass: what the code under test raised in the call, or what the judge

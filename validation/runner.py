@@ -85,8 +85,8 @@ class Plan:
         case: JsonDict = {"case": self.cases[0] if len(self.cases) == 1 else list(self.cases) or None}
         return {"stages": list(self.selected())} | case | {"cover": self.cover, "level": self.level}
 
-    def check(self) -> None:
-        """Raise :class:`SelectionError` when the selection names what does not exist, or leaves nothing."""
+    def check(self, arches: Sequence[str] = devices.ARCHES[:1]) -> None:
+        """Raise :class:`SelectionError` when the selection is empty, or names what does not exist on ``arches``."""
         for name in (*self.only, *self.skip):
             if name not in STAGES:
                 raise SelectionError(f"unknown stage {name!r} (stages: {', '.join(STAGES)})")
@@ -94,8 +94,9 @@ class Plan:
             twice = [case for i, case in enumerate(self.cases) if case in self.cases[:i]]
             if twice:
                 raise SelectionError(f"case {twice[0]!r} is given twice; give each case once")
-            for case in self.cases:
-                self.find_case(devices.ARCHES[0], case)
+            for arch in arches:
+                for case in self.cases:
+                    self.find_case(arch, case)
         elif self.mutants:
             self.check_mutants()
         if not self.selected():
@@ -198,6 +199,7 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
     runs: list[StageRun] = []
     executor = plan.executor or Local(plan.jobs)
     executor.begin()
+    jobs = executor.jobs  # of a cluster's, some may be lost
     with Pools(plan.jobs, arch, module, executor=executor) as pools:
         for name in STAGES:
             runs.append(_run_stage(plan, arch, stage(name), claimed, pools, progress))
@@ -235,7 +237,7 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
         required=plan.required,
         partial=plan.left_out(),
         covers=covers,
-        workers={"jobs": executor.jobs, "replaced": replaced, "executor": executor.record()},
+        workers={"jobs": jobs, "replaced": replaced, "executor": executor.record()},
         base=compared,
         calibration=calibration,
     )
@@ -318,4 +320,5 @@ def _nothing(plan: Plan, module: Stage, planned: int) -> str:
 
 
 def _record(plan: Plan, arch: str, task: Task, outcome: Outcome) -> JsonDict:
-    return case_record(task, outcome, replay_command(plan.operation_name, arch, task.id, plan.seed, plan.level))
+    replay = replay_command(plan.operation_name, arch, task.id, plan.seed, plan.level, task.options)
+    return case_record(task, outcome, replay)

@@ -1,6 +1,6 @@
 """The worker process: takes tasks from a pipe, runs them, answers on another pipe.
 
-Started as ``python -m validation.worker`` by :mod:`validation.devices.pool`, below a keeper that ends what it leaves
+Started as ``python -m validation.worker`` by :mod:`validation.devices.process`, below a keeper that ends what it leaves
 behind. Requests and answers are JSON, one a line, on two descriptors of their own: standard output and error belong to
 the code under test, which may print anything there, and go to files that the parent reads only when something went
 wrong. A request holds a number that was drawn for it, which the answer repeats, and so does the line after it that says

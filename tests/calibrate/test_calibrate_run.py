@@ -13,8 +13,10 @@ import pytest
 from tests.calibrate import standin, tiny
 from tests.calibrate.fake_hip import FakeRunner
 from validation.calibrate import run, vectors
+from validation.calibrate.differ import NOT_COMPARED, row
 from validation.calibrate.run import Work, calibrate
 from validation.calibrate.snippet import NotComparableError, Region
+from validation.cases import Outcome
 from validation.cli import main
 from validation.report.calibration import calibration_lines
 from validation.report.check import problems
@@ -80,7 +82,7 @@ def test_injected_differences_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_crash_and_a_hang_cost_one_vector_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = calibrated(monkeypatch, [("v_add_f16", "crash"), ("s_cselect_b32 s3", "hang")], hang_s=8.0)
+    part = calibrated(monkeypatch, [("v_add_f16", "crash"), ("s_cselect_b32 s3", "hang")], hang_s=4.0)
     crashed, hung = of(part, "vector", "lost")
     assert crashed["what"] == "v_add_f16_e32 v1, v2, v2"
     assert crashed["reason"].startswith("worker killed by SIGABRT")
@@ -96,6 +98,39 @@ def test_a_device_that_loses_everything_is_given_up(monkeypatch: pytest.MonkeyPa
     assert first["what"] == "v_add_f32_e32 v1, v2, v3"
     assert rest["reason"].startswith("the rest of the file was not run: worker killed by SIGABRT")
     assert part["counts"]["vector"]["equal"] == 0
+
+
+def test_a_file_whose_outcome_is_taken_back_is_lost_with_what_its_worker_wrote(tmp_path: Path) -> None:
+    class Revised:
+        """A pool whose worker ends a file well, and answers for it again."""
+
+        def run(self, tasks: Any, modules: Any) -> Any:
+            (task,) = tasks
+            entry = row("vector", "test", "v_nop", NOT_COMPARED, "a reason")
+            Path(task.payload["journal"]).write_text(json.dumps({"at": 0, "entry": entry}) + "\n")
+            yield task, Outcome({"vectors": 1, "pytest": 0, "runner": "stand-in"})
+            yield task, Outcome(None, "worker answered again for this case")
+
+    revised: Any = Revised()
+    names: dict[str, str] = {}
+    entries = run._vectors(Work("gfx942", STANDIN, 1, ()), revised, tmp_path, Quiet(), names)
+    said = [(entry["id"], entry["status"], entry["reason"]) for entry in entries]
+    assert said == [("test_few.py", "lost", "worker answered again for this case")]
+    assert names == {}
+
+
+def test_a_file_that_is_begun_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begun_before(*arguments: Any) -> Any:
+        task = file_task(*arguments)
+        entry = row("vector", "test", "v_nop", NOT_COMPARED, "of the first try")
+        Path(task.payload["journal"]).write_text(json.dumps({"at": 0, "entry": entry}) + "\n")
+        return task
+
+    file_task = run._file_task
+    monkeypatch.setattr(run, "_file_task", begun_before)
+    part = calibrated(monkeypatch, [])
+    assert part["counts"]["vector"] == {"equal": 6, "different": 0, "lost": 0, "not compared": 2}
+    assert "of the first try" not in str(part["entries"])
 
 
 def test_memory_that_the_device_sees_elsewhere_is_not_compared() -> None:

@@ -176,12 +176,44 @@ def test_a_pass_of_an_earlier_run_is_taken_back_where_that_is_asked_for(pool: Po
     ]
 
 
+def test_an_answer_for_a_case_before_the_last_one_costs_that_one(pool: Pool, tmp_path: Path) -> None:
+    begin = tmp_path / "begin"
+    ended = pool.run([late(begin), task("nothing"), task("begins_once", begin=str(begin))], MODULES)
+    told = [(done.id, outcome.value is not None) for done, outcome in ended]
+    assert told == [("answers_later", True), ("nothing", True), ("answers_later", False), ("begins_once", True)]
+
+
+def test_an_answer_for_a_case_of_an_earlier_run_is_loud_and_costs_no_other(tmp_path: Path) -> None:
+    begin = tmp_path / "begin"
+    with Pool(1, "gfx942", "validation.devices.emulator", {}) as own:
+        assert outcomes(own, late(begin), task("nothing"))["answers_later"].value is not None
+        words = "was running 'begins_once' answered again for 'answers_later', whose outcome is out"
+        with pytest.raises(PoolError, match=words):
+            outcomes(own, task("begins_once", begin=str(begin)))
+        assert own._workers == []
+
+
+def test_a_stopped_pool_ends_also_the_worker_that_it_starts_just_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = process.Worker.start
+
+    def stopped_meanwhile(*arguments: Any) -> process.Worker:
+        own.stop()
+        return start(*arguments)
+
+    monkeypatch.setattr(process.Worker, "start", stopped_meanwhile)
+    with Pool(1, "gfx942", "validation.devices.emulator", {}) as own:
+        ended = outcomes(own, task("hangs"), task("nothing"))
+        assert [outcome.value for outcome in ended.values()] == [None, None]
+        assert "the pool was stopped before this case began" in ended["nothing"].error
+        assert own._workers == []
+
+
 def test_an_answer_between_two_runs_is_loud(tmp_path: Path) -> None:
     with Pool(1, "gfx942", "validation.devices.emulator", {}) as own:
         assert outcomes(own, late(tmp_path / "begin"))["answers_later"].value is not None
         (tmp_path / "begin").touch()
         heard(own)
-        with pytest.raises(PoolError, match="nothing to do answered 'answers_later'"):
+        with pytest.raises(PoolError, match="nothing to do answered again for 'answers_later'"):
             outcomes(own)
         assert own._workers == []
 

@@ -14,7 +14,7 @@ import pytest
 from hcgr.arch import ARCHS
 from hcgr.plan import k1, k1_limits
 
-from .workers import run_worker
+from .workers import in_turn, run_worker
 
 PRODUCTION: dict[str, Any] = {"hc": 4, "hs": 2560, "n_pad": 336, "live": 324}
 
@@ -36,7 +36,7 @@ def fused_plans(arch: str) -> list[k1.K1FusedPlan]:
         {"splits": 1, "waves": 8, "hc": 8, "hs": 40960, "live": 328},
         {"splits": 2, "waves": 8, "hc": 2, "hs": 8192, "live": 322},
     ]
-    return [k1.K1FusedPlan(**{**PRODUCTION, **matrix, **shape}) for shape in shapes]
+    return [k1.K1FusedPlan(**{**PRODUCTION, **matrix, **shape}) for shape in in_turn(arch, shapes, 4)]
 
 
 def split_k_plans(arch: str) -> list[k1.K1SplitKPlan]:
@@ -48,7 +48,7 @@ def split_k_plans(arch: str) -> list[k1.K1SplitKPlan]:
         {"splits": 16, "waves": 2, "norm_full": True},
         {"splits": 4, "waves": 4, "row_tiles": 2, "norm_f32": True, "norm_full": True},
     ]
-    return [k1.K1SplitKPlan(**{**base, **shape}) for shape in shapes]
+    return [k1.K1SplitKPlan(**{**base, **shape}) for shape in in_turn(arch, shapes, 1)]
 
 
 def decoupled_plans(arch: str) -> list[k1.K1DecoupledPlan]:

@@ -13,7 +13,7 @@ import pytest
 from hcgr.arch import ARCHS
 from hcgr.plan.k2 import K2Plan, plan_k2
 
-from .workers import run_worker
+from .workers import in_turn, run_worker
 
 #: What the heuristic picks for these tokens at production shape, and corners of what a plan may be.
 TOKENS = (1, 24, 512, 2048, 65536)
@@ -34,7 +34,7 @@ def plans(arch: str) -> list[K2Plan]:
     """Builds to look at on `arch`."""
     table = ARCHS[arch]
     chosen = [plan_k2(m, 4, 2560, 320, table.cus, table) for m in TOKENS]
-    corners = [plan for plan in CORNERS if not any(plan.problems(table))]
+    corners = [plan for plan in in_turn(arch, CORNERS, 3) if not any(plan.problems(table))]
     return list(dict.fromkeys([*chosen, *corners]))
 
 

@@ -12,14 +12,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from validation import executors
+from validation import executors, operation
 from validation.cases import Outcome
+from validation.devices.pool import PoolError
 from validation.mutation import cli, engine, manifest, result
 from validation.mutation.edit import Edit
 from validation.mutation.engine import EngineError, Settings, run
 from validation.mutation.forked import ending
 from validation.mutation.manifest import Mutant, digest, load_corpus
-from validation.mutation.state import State
+from validation.mutation.state import PACKAGES, State
 from validation.mutation.trials import Trial
 
 CORPUS = load_corpus()
@@ -80,7 +81,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[engine.Result, Path,
     path = tmp_path_factory.mktemp("state") / "state.jsonl"
     state, heard = State(path, "sources", "gfx942", False), Silent()
     # the one that never ends has the deadline to itself: the others' clean runs are short
-    settings = Settings("gfx942", 1, today=TODAY, least_timeout_s=15.0)
+    settings = Settings("gfx942", 1, today=TODAY, least_timeout_s=8.0)
     sentinel = made("sentinel", "LAMBDA = 800.0")
     return run(list(REAL.values()), sentinel, settings, state, heard), path, heard
 
@@ -163,11 +164,13 @@ def test_endings(lines: list[dict[str, Any]], timed_out: str, status: int, words
 
 
 class FakePool:
-    """Answers each task at once: ``answers`` by task id, else a clean pass or a kill."""
+    """Answers each task at once: ``answers`` by task id, else a clean pass or a kill; then takes ``revised`` back."""
 
     answers: ClassVar[dict[str, Any]] = {}
     asked: ClassVar[list[str]] = []
     before: ClassVar[dict[str, Any]] = {}
+    revised: ClassVar[list[str]] = []
+    at_exit: ClassVar[list[Exception]] = []
 
     def __init__(self, *arguments: Any) -> None:
         pass
@@ -176,7 +179,8 @@ class FakePool:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        for error in FakePool.at_exit:
+            raise error
 
     def run(self, tasks: Any, modules: Any) -> Iterator[tuple[Any, Outcome]]:
         for task in tasks:
@@ -192,12 +196,16 @@ class FakePool:
                 for t in task.payload["trials"]
             ]  # fmt: skip
             yield task, Outcome({"trials": records, "ended": "done", "reason": "", "cpu_s": 0.1, "peak_mib": 1})
+        for task in tasks:
+            if task.id in FakePool.revised:
+                yield task, Outcome(None, "answered again")
 
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> type[FakePool]:
     monkeypatch.setattr(executors, "Pool", FakePool)
     FakePool.answers, FakePool.asked, FakePool.before = {}, [], {}
+    FakePool.revised, FakePool.at_exit = [], []
     return FakePool
 
 
@@ -263,6 +271,47 @@ def test_results_of_other_sources_or_arch_are_not_taken_up(pool: type[FakePool],
     assert pool.asked == []
 
 
+@pytest.mark.parametrize(
+    ("what", "again"),
+    [
+        ("clean.0", ["clean.0", SENTINEL.name, *(mutant.name for mutant in THREE)]),
+        (SENTINEL.name, [SENTINEL.name, *(mutant.name for mutant in THREE)]),
+        (THREE[1].name, [THREE[1].name]),
+    ],
+)
+def test_an_answer_that_was_taken_back_is_not_taken_up(
+    pool: type[FakePool], tmp_path: Path, what: str, again: list[str]
+) -> None:
+    path = tmp_path / "state.jsonl"
+    pool.revised = [what]
+    if what == THREE[1].name:
+        assert [record["outcome"] for record in go(path).mutants] == ["killed", "crashed", "killed"]
+    else:
+        with pytest.raises(EngineError, match="answered again"):
+            go(path)
+    pool.revised, pool.asked = [], []
+    assert [record["outcome"] for record in go(path, resume=True).mutants] == ["killed"] * 3
+    assert pool.asked == again
+
+
+@pytest.mark.parametrize("at_exit", [True, False])
+def test_a_pool_that_cannot_be_believed_leaves_nothing_to_take_up(
+    pool: type[FakePool], tmp_path: Path, at_exit: bool
+) -> None:
+    """What an earlier run's workers answered stands."""
+    path, error = tmp_path / "state.jsonl", PoolError("answered after its last task")
+    pool.answers = {THREE[1].name: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        go(path)
+    pool.answers = {} if at_exit else {THREE[2].name: error}
+    pool.at_exit = [error] if at_exit else []
+    with pytest.raises(PoolError):
+        go(path, resume=True)
+    pool.answers, pool.at_exit, pool.asked = {}, [], []
+    assert go(path, resume=True).resumed == 3
+    assert pool.asked == [THREE[1].name, THREE[2].name]
+
+
 @pytest.mark.parametrize("when", ["clean.0", "loosened-tolerance/sentinel", "loosened-tolerance/b"])
 def test_sources_that_change_meanwhile_prove_nothing(pool: type[FakePool], tmp_path: Path, when: str) -> None:
     for package in ("hcgr", "oracle", "validation"):
@@ -316,6 +365,42 @@ def test_no_table_of_what_is_no_result(tmp_path: Path, capsys: pytest.CaptureFix
     assert "r.json: no " in capsys.readouterr().err
 
 
+def test_what_takes_part_follows_the_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operation is known by a name or by its reference, and may be defined beside the package that it tests."""
+    (tmp_path / "op_elsewhere").mkdir()
+    text = "from dataclasses import replace\nfrom validation.operation import load_operation\n"
+    text += "OPERATION = replace(load_operation('hcgr'), name='elsewhere', packages=('code_elsewhere',))\n"
+    (tmp_path / "op_elsewhere" / "entry.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reference = "op_elsewhere.entry:OPERATION"
+    known = operation.registered_operations() | {"elsewhere": reference}
+    for module in (cli, operation):
+        monkeypatch.setattr(module, "registered_operations", lambda: known)
+    for name in ("elsewhere", reference):
+        assert cli.take_part(name) == (*PACKAGES, "code_elsewhere", "op_elsewhere")
+    assert cli.take_part("hcgr") == cli.take_part("add_rms_norm") == PACKAGES
+    assert {"tests", "schemas", "mutants"} < set(PACKAGES)
+
+
+def test_an_operation_that_has_changed_is_run_again(
+    pool: type[FakePool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "op_changing").mkdir()
+    entry = tmp_path / "op_changing" / "entry.py"
+    entry.write_text("from validation.ops.hcgr import OPERATION\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    common = ["--arch", "gfx942", "--state", str(tmp_path / "s"), "--mutant", "loosened-tolerance/lambda", "--resume"]
+    common += ["--op", "op_changing.entry:OPERATION"]
+    asked = []
+    for text in ("", "", "# changed\n"):
+        with entry.open("a") as stream:
+            stream.write(text)
+        pool.asked = []
+        assert cli.main(common) == 0
+        asked.append(len(pool.asked))
+    assert asked == [3, 0, 3]
+
+
 def test_results_of_another_operation_are_not_taken_up(pool: type[FakePool], tmp_path: Path) -> None:
     common = ["--arch", "gfx942", "--state", str(tmp_path / "s"), "--mutant", "loosened-tolerance/lambda", "--resume"]
     assert cli.main(common) == 0
@@ -334,7 +419,7 @@ def test_results_of_another_operation_are_not_taken_up(pool: type[FakePool], tmp
      ["--arch", "gfx942", "--corpus", "/no/such/folder"], ["--list", "--max-wrong-check", "-1"],
      ["--list", "--class", "tail-guard", "--mutant", "tail-guard/combine-row"],
      ["--list", "--sample", "3", "--mutant", "tail-guard/combine-row"],
-     ["--list", "--generated", "--class", "tail-guard"]],
+     ["--list", "--generated", "--class", "tail-guard"], ["--arch", "gfx942", "--op", "no_such"]],
 )  # fmt: skip
 def test_bad_arguments_run_nothing(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from validation import cli, devices, runner
+from validation.cases import Outcome, fragment
 from validation.mutation.edit import ROOT
 from validation.mutation.state import sources_digest
 from validation.operation import load_operation
@@ -23,8 +26,8 @@ def task_payload(**changes: Any) -> dict[str, Any]:
     return record | {"sources": sources_digest(ROOT)} | changes
 
 
-def request(*paths: str) -> Request:
-    return Request(load_operation("hcgr"), "hcgr", "gfx942", 0, mutants=paths)
+def request(*paths: str, arch: str = "gfx942") -> Request:
+    return Request(load_operation("hcgr"), "hcgr", arch, 0, mutants=paths)
 
 
 def test_without_a_result_the_stage_has_no_case_and_says_so() -> None:
@@ -76,6 +79,14 @@ def test_the_gate_is_a_case_of_its_own() -> None:
     assert mutants.execute(failed | {"sources": "0" * 16}, None)["status"] == "error"
 
 
+def whole_result(**changes: Any) -> dict[str, Any]:
+    whole = {"mutants": [], "classes": [], "generated": False, "seed": 0, "sample": None, "every_trial": False}
+    return {
+        "arch": "gfx942", "mutants": [], "selection": whole, "source": {"digest": "d"},
+        "gate": gate_payload()["gate"], "verdict": {"result": "PASS"},
+    } | changes  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("selection", "words"),
     [
@@ -88,11 +99,31 @@ def test_the_gate_is_a_case_of_its_own() -> None:
 def test_a_result_on_a_part_of_the_corpus_says_so(
     selection: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = {"mutants": [], "classes": [], "generated": False, "seed": 0, "sample": None, "every_trial": False}
-    result = {
-        "arch": "gfx942", "mutants": [], "selection": whole | selection, "source": {"digest": "d"},
-        "gate": gate_payload()["gate"], "verdict": {"result": "PASS"},
-    }  # fmt: skip
+    result = whole_result()
+    result["selection"] |= selection
     monkeypatch.setattr(mutants, "_load", lambda path: result)
     (task,) = mutants.plan(request("result.json"))
     assert (task.id, words in task.why[0]) == ("mutants.gate", True)
+
+
+@pytest.mark.parametrize("arch", devices.ARCHES)
+def test_the_replay_of_a_mutant_finds_it_again(
+    arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the result that holds it, and on the arch that it is of."""
+    path = str(tmp_path / "my result.json")
+    survivor = task_payload(outcome="survived") | {"title": "t", "class": "tail-guard"}
+    other = whole_result(arch=next(name for name in devices.ARCHES if name != arch))
+    results = {path: whole_result(arch=arch, mutants=[survivor]), "other.json": other}
+    monkeypatch.setattr(mutants, "_load", results.__getitem__)
+    tasks = mutants.plan(request("other.json", path, arch=arch))
+    assert [task.id for task in tasks] == ["mutants.gate", "mutants.tail-guard.x"]
+    plan = Plan(load_operation("hcgr"), "hcgr", mutants=("other.json", path))
+    for task in tasks:
+        replay = runner._record(plan, arch, task, Outcome(fragment("fail", "r")))["replay"]
+        command, *words = shlex.split(replay)
+        assert (command, words[-2:]) == ("hcgr-validate", ["--mutants", path])
+        assert cli.main([*words, "--list"]) == 0
+        assert task.id in capsys.readouterr().out
+        assert cli.main([*words[:-2], "--list"]) == 2
+        assert "--mutants RESULT" in capsys.readouterr().err

@@ -96,6 +96,6 @@ FROM_INTEGER = (("i32", "fp32"), ("u32", "fp32"), ("i64", "fp32"), ("u64", "fp64
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
     return [
         *(_float_to_float(generator, device, *pair) for pair in FLOAT_PAIRS),
-        *(_float_to_integer(generator, device, *pair) for pair in TO_INTEGER),
-        *(_integer_to_float(generator, device, *pair) for pair in FROM_INTEGER),
+        *(_float_to_integer(generator, device, *pair) for pair in device.turn(TO_INTEGER)),
+        *(_integer_to_float(generator, device, *pair) for pair in device.turn(FROM_INTEGER)),
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import triton
@@ -21,6 +22,9 @@ TYPE_NAMES = {
 }  # fmt: skip
 """Triton's name of an element type."""
 
+Entry = TypeVar("Entry")
+
+ARCHS = ("gfx942", "gfx950")
 CHECKS = ("memcheck", "initcheck")
 WAVE = 64
 
@@ -71,6 +75,10 @@ class Device:
         self.launches = 0
         self.findings: list[str] = []
         self.mnemonics: set[str] = set()
+
+    def turn(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Every second of ``entries``, the others on the other architecture: where both compile to much the same."""
+        return list(entries)[ARCHS.index(self.arch) :: len(ARCHS)]
 
     def launch(
         self, fn: Any, grid: tuple[int, ...], *, space: AddressSpace | None = None,

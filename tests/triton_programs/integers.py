@@ -97,7 +97,7 @@ def _operands(rng: np.random.Generator, name: str, op: str) -> tuple[np.ndarray,
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     cases = []
-    for op, name in PLAN:
+    for op, name in device.turn(PLAN):
         a, b = _operands(rng, name, op)
         bits = a.dtype.itemsize * 8
         low = int(np.iinfo(name).min)

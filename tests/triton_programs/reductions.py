@@ -151,7 +151,7 @@ def _histogram(generator: torch.Generator, device: Device) -> compare.Case:
 
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
     return [
-        *(_reduction(generator, device, *entry) for entry in PLAN),
+        *(_reduction(generator, device, *entry) for entry in device.turn(PLAN)),
         *_welford(generator, device),
         *(_grid_sum(generator, device, dtype) for dtype in (torch.bfloat16, torch.float8_e4m3fnuz)),
         _histogram(generator, device),

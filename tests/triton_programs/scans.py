@@ -62,7 +62,7 @@ REFERENCES = {
 
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
     cases = []
-    for op, dtype, axis, reverse in PLAN:
+    for op, dtype, axis, reverse in device.turn(PLAN):
         shape = (ROWS, COLUMNS)
         x = compare.small_integers(generator, shape, -3, 3)  # sums of small integers are exact in every type here
         if op == "prod":

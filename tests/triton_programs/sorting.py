@@ -29,7 +29,7 @@ PLAN = (
 
 def run(generator: torch.Generator, device: Device) -> list[compare.Case]:
     cases = []
-    for name, rows, columns, descending, k in PLAN:
+    for name, rows, columns, descending, k in device.turn(PLAN):
         values = torch.randn(rows, columns, generator=generator, dtype=torch.float64) * 50
         x = torch.from_numpy(values.numpy().clip(0 if name == "uint8" else None).astype(name))
         out = compare.poisoned((rows, k or columns), x.dtype)

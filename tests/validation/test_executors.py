@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from test_validate_runner import Quiet
 from validation import cli
 from validation.cases import Outcome, Task
 from validation.devices.pool import PoolError, latest
-from validation.executors import ExecutorError, Local, cluster, identity, opened, spread
+from validation.executors import ExecutorError, Local, cluster, identity, opened, site, spread
 from validation.executors.cluster import Dask
 from validation.mutation.edit import Edit
 from validation.mutation.engine import Settings
@@ -191,6 +193,193 @@ def loosened(value: str) -> Mutant:
     trials = (Trial("bounds", "control.bounds"),)
     kind, checks = "tolerance", ("tolerance-control",)
     return Mutant(name, "t", "w", kind, ("all",), ("gfx942",), checks, trials, (edit,), digest=name)
+
+
+class FakePool:
+    """A pool in the place of a slot's, whose cases pass; what its worker does beside is for the tests to say."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.replaced = 0
+        site.IDLE_S = 60.0
+
+    def __enter__(self) -> FakePool:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def run(self, given: list[Task], modules: Any, revise: bool) -> Iterator[tuple[Task, Outcome]]:
+        yield from ((task, Outcome({})) for task in given)
+
+
+@pytest.fixture
+def spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> site.Spec:
+    """Of slots in this process."""
+    monkeypatch.setattr(site, "get_worker", lambda: SimpleNamespace(local_directory=str(tmp_path)))
+    monkeypatch.setattr(site, "_same_sources", lambda spec: None)
+    monkeypatch.setattr(site, "IDLE_S", 60.0)
+    return site.Spec("token", "gfx942", DEVICE, {}, (), "")
+
+
+def test_what_was_wrong_with_a_slot_that_ended_itself_is_raised_once(
+    spec: site.Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Spoken(FakePool):
+        def __exit__(self, *exception: object) -> None:
+            raise PoolError("a worker answered after its last task")
+
+        def run(self, *arguments: Any, **options: Any) -> Iterator[tuple[Task, Outcome]]:
+            site.IDLE_S = 0.0  # it has no other work
+            return super().run(*arguments, **options)
+
+    monkeypatch.setattr(site, "Pool", Spoken)
+    (case,) = tasks(("one", {}))
+    assert site.run_task(spec, 0, 1, case, MODULES).ended[0][1].value == {}
+    site._SLOTS["token", 0].join()
+    with pytest.raises(PoolError, match="answered after its last task"):
+        site.run_task(spec, 0, 1, case, MODULES)
+    assert site.run_task(spec, 0, 1, case, MODULES).ended[0][1].value == {}
+    assert site.close("token") == ["PoolError: a worker answered after its last task"]
+    assert site.close("token") == []
+
+
+def test_a_closed_slot_refuses_what_waits(spec: site.Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = [], threading.Event()
+
+    class Slow(FakePool):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            go.wait()
+
+        def run(self, *arguments: Any, **options: Any) -> Iterator[tuple[Task, Outcome]]:
+            begun.append(arguments)
+            return super().run(*arguments, **options)
+
+    monkeypatch.setattr(site, "Pool", Slow)
+    slot = site._Slot(spec, 1, "")
+    slot.start()
+    answers = [slot.ask(case, MODULES) for case in tasks(("one", {}), ("two", {}))]
+    slot.close()
+    go.set()
+    for answer in answers:
+        assert answer is not None
+        with pytest.raises(ExecutorError, match=r"the pool was closed before '(one|two)' began"):
+            answer.result(60)
+    assert slot.failure(60) is None
+    assert begun == []
+
+
+def test_a_slot_that_does_not_end_is_reported(spec: site.Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    running, go = threading.Event(), threading.Event()
+
+    class Stuck(FakePool):
+        def run(self, *arguments: Any, **options: Any) -> Iterator[tuple[Task, Outcome]]:
+            running.set()
+            go.wait()
+            return super().run(*arguments, **options)
+
+    monkeypatch.setattr(site, "Pool", Stuck)
+    monkeypatch.setattr(site, "CLOSE_S", 0.1)
+    slot = site._SLOTS["token", 0] = site._Slot(spec, 1, "")
+    slot.start()
+    slot.ask(tasks(("one", {}))[0], MODULES)
+    running.wait()
+    assert site.close("token") == ["PoolError: a worker process did not end within 0.1 s"]
+    go.set()
+    assert slot.failure(60) is None
+
+
+def closed(used: str, said: Any, there: str | Exception, lost: str = "") -> list[str]:
+    """What closing a pool comes to that has ``used`` these workers, of which ``there`` are there and say ``said``."""
+
+    def present() -> dict[str, int]:
+        if isinstance(there, Exception):
+            raise there
+        return dict.fromkeys(there, 1)
+
+    def run(what: Any, token: str, workers: list[str], on_error: str) -> dict[str, Any]:
+        assert (what, on_error) == (site.close, "return")
+        return {address: said[address] for address in workers if address in said}
+
+    fake: Any = SimpleNamespace(
+        packages=(),
+        ours={"sources": ""},
+        members=dict.fromkeys(sorted(set(used) - set(lost))),
+        there=present,
+        client=SimpleNamespace(run=run),
+    )
+    pool = spread.DaskPool(fake, "gfx942", DEVICE, {})
+    pool._used |= set(used)
+    return pool.close()
+
+
+def test_a_worker_that_does_not_say_whether_its_outcomes_hold_is_named() -> None:
+    unknown = "the worker {} could not be asked whether its outcomes hold: {}"
+    assert closed("ab", {"a": [], "b": []}, "abc") == []
+    assert closed("ab", {"a": ["wrong"], "b": OSError("no comm")}, "abc") == [
+        "wrong (on a)",
+        unknown.format("b", "no comm"),
+    ]
+    assert closed("ab", {"a": []}, "a") == [unknown.format("b", "it has gone")]
+    assert closed("ab", {"a": []}, "a", lost="b") == []  # the report says so
+    assert closed("ab", {}, ExecutorError("no scheduler")) == [unknown.format(name, "no scheduler") for name in "ab"]
+    assert closed("", {}, ExecutorError("no scheduler")) == []
+
+
+def test_a_worker_process_that_cannot_be_believed_ends_the_run() -> None:
+    fake: Any = SimpleNamespace(packages=(), ours={"sources": ""}, members={"a": cluster.Member("a", "host", 1)})
+    pool = spread.DaskPool(fake, "gfx942", DEVICE, {})
+    future: Any = SimpleNamespace(status="error", exception=lambda: PoolError("it answered"))
+    (case,) = tasks(("one", {}))
+    pool._running["a", 0] = spread._Running(case, future, 0.0)
+    pool._done.put((("a", 0), future))
+    with pytest.raises(PoolError, match=r"on host \(a\): it answered"):
+        pool._wait([])
+
+
+@pytest.mark.parametrize("silent", ["exception", "result"])
+def test_a_worker_that_goes_with_what_it_is_takes_no_part(silent: str) -> None:
+    class Asked:
+        def exception(self, timeout: float) -> None:
+            self._no_answer("exception", timeout)
+
+        def result(self, timeout: float) -> None:
+            self._no_answer("result", timeout)
+
+        def _no_answer(self, name: str, timeout: float) -> None:
+            assert timeout == cluster.CONNECT_S
+            if name == silent:
+                raise TimeoutError("no answer")
+
+    nobody: Any = None
+    executor = Dask(nobody, "tcp://host:1", ())
+    executor._judge("tcp://host:2", 1, Asked())
+    assert executor.members == {}
+    assert executor.record()["refused"] == [
+        {"name": "tcp://host:2", "reason": "it cannot say what it is: TimeoutError: no answer"}
+    ]
+
+
+def test_a_report_has_the_jobs_of_its_beginning() -> None:
+    class Shrinking:
+        """Its workers go with the first pool."""
+
+        begin, record = Local().begin, Local().record
+        jobs = 5
+
+        def pool(self, *arguments: Any) -> Any:
+            self.jobs = 1
+            return Local(1).pool(*arguments)
+
+    plan = Plan(
+        fakes.GOOD,
+        "validation_fakes:GOOD",
+        cases=("environment.worker",),
+        device_modules=FAKE,
+        executor=Shrinking(),
+    )
+    assert run_arch(plan, "gfx942", Quiet())["workers"]["jobs"] == 5
 
 
 def test_mutants_are_killed_by_its_workers(dask: Dask) -> None:

@@ -68,6 +68,25 @@ class FinickyDriver(Driver):
         return super().prepare(case, bench, seed)
 
 
+class BrokenDriver(Driver):
+    """The harness cannot make the call at all."""
+
+    def run(self, inputs: dict[str, Any]) -> Any:
+        raise KeyError("a bug of the harness")
+
+
+class CircumstancesDriver(Driver):
+    """It makes something else of what it cannot use."""
+
+    kind: type[Exception] = OSError
+
+    def prepare(self, case: Case, bench: Any, seed: int) -> dict[str, Any]:
+        try:
+            return super().prepare(case, bench, seed)
+        except grid_control.UsedError as error:
+            raise self.kind("circumstances") from error
+
+
 GRID = Grid((axis("m", m4=(4,), m200=(200,), m0=(0,)), axis("width", w8=(8,), w64=(64,))))
 DEFAULTS = Grid((axis("m", m4=(4,), m0=(0,)), axis("width", w8=(8,))), anchors=(Anchor({"m": "m4"}, "the default"),))
 
@@ -117,6 +136,18 @@ def test_a_refusal_of_the_harness_is_none_of_the_target() -> None:
         checks(replace(operation(FinickyDriver), packages=("the_code_under_test",)))
     with pytest.raises(ValueError, match="multiple of 8"):
         checks(replace(GOOD, packages=("the_code_under_test",)))
+
+
+def test_a_case_that_does_not_end_well_proves_no_axis() -> None:
+    with pytest.raises(KeyError, match="a bug of the harness"):
+        checks(operation(BrokenDriver))
+
+
+@pytest.mark.parametrize("kind", [OSError, ImportError, MemoryError])
+def test_circumstances_are_no_use_of_an_axis(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CircumstancesDriver, "kind", kind)
+    with pytest.raises(kind, match="circumstances"):
+        checks(operation(CircumstancesDriver))
 
 
 def test_a_grid_that_repeats_the_defaults_earns_nothing() -> None:

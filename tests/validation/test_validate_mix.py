@@ -207,7 +207,8 @@ CASES = (
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_cases_end_to_end_in_the_emulator(arch: str) -> None:
     request = Request(OPERATION, "hcgr", arch, 0)
-    tasks = [correctness.find(request, f"correctness.{name}") for name in CASES]
+    chosen = CASES[arch == "gfx950" :: 2]  # hcgr-validate runs every one of them on both
+    tasks = [correctness.find(request, f"correctness.{name}") for name in chosen]
     with Pool(1, arch, emulator.__name__, emulator.worker_environment(arch)) as pool:
         outcomes = [(task, outcome) for task, outcome in pool.run(tasks, STAGES)]
     for task, outcome in outcomes:

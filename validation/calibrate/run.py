@@ -75,7 +75,7 @@ def require_gpu(arch: str, modules: Sequence[str]) -> tuple[str, devices.Claim]:
 def calibrate(work: Work, claim: devices.Claim, progress: Progress) -> JsonDict:
     """Run everything on both sides and return the report's part ``calibration``."""
     entries: list[JsonDict] = []
-    names: set[str] = set()
+    names: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="hcgr-calibrate-") as folder, _pool(work, work.device) as gpu:
         entries += _vectors(work, gpu, Path(folder), progress, names)
         with _pool(work, EMULATOR) as emulator:
@@ -83,7 +83,7 @@ def calibrate(work: Work, claim: devices.Claim, progress: Progress) -> JsonDict:
     shown = [entry for entry in entries if entry["status"] in (DIFFERENT, LOST)]
     return {
         "device": claim.reason,
-        "runner": ", ".join(sorted(names)) or "none: no worker came to its end",
+        "runner": ", ".join(sorted(set(names.values()))) or "none: no worker came to its end",
         "counts": counted(entries),
         "entries": shown + _merged(entry for entry in entries if entry["status"] == NOT_COMPARED),
     }
@@ -102,7 +102,8 @@ def _merged(entries: Iterable[JsonDict]) -> list[JsonDict]:
     return list(merged.values())
 
 
-def _vectors(work: Work, pool: Pool, folder: Path, progress: Progress, names: set[str]) -> list[JsonDict]:
+def _vectors(work: Work, pool: Pool, folder: Path, progress: Progress, names: dict[str, str]) -> list[JsonDict]:
+    """The entries of all vectors. ``names`` gets the runner of each file that came to its end."""
     files = vectors.files()
     progress.stage_started(work.arch, "Calibration: instruction vectors", len(files))
     entries: list[JsonDict] = []
@@ -110,24 +111,30 @@ def _vectors(work: Work, pool: Pool, folder: Path, progress: Progress, names: se
     losses: dict[str, int] = {}
     while waiting:
         again: list[Task] = []
+        found: dict[str, list[JsonDict]] = {}
         for task, outcome in pool.run(waiting, MODULES):
+            if task.id in found:  # its first outcome is taken back, and with it what the same worker wrote
+                del names[task.id]
+                found[task.id] = [row("vector", task.id, task.id, LOST, outcome.error[:500])]
+                progress.case_done(work.arch, _record(task, outcome, outcome.error))
+                continue
             done, begun, seen = vectors.read_journal(Path(task.payload["journal"]))
+            rows = found[task.id] = list(done)
             if outcome.value is not None:
-                entries += done
-                names.add(outcome.value["runner"])
-                entries += _failed_tests(task, outcome.value)
+                names[task.id] = outcome.value["runner"]
+                rows += _failed_tests(task, outcome.value)
                 progress.case_done(work.arch, _record(task, outcome, ""))
                 continue
             losses[task.id] = losses.get(task.id, 0) + 1
-            entries.extend(done)
             if begun is not None:
-                entries.append(row("vector", begun["begun"] or task.id, begun["what"], LOST, outcome.error[:500]))
+                rows.append(row("vector", begun["begun"] or task.id, begun["what"], LOST, outcome.error[:500]))
             if begun is not None and losses[task.id] < MOST_LOSSES:
                 again.append(_file_task(Path(task.payload["file"]), folder, work.hang_s, seen, losses[task.id]))
             else:
                 reason = f"the rest of the file was not run: {outcome.error}"
-                entries.append(row("vector", task.id, task.id, LOST, reason[:500]))
+                rows.append(row("vector", task.id, task.id, LOST, reason[:500]))
                 progress.case_done(work.arch, _record(task, outcome, reason))
+        entries += [entry for rows in found.values() for entry in rows]
         waiting = again
     return entries
 

@@ -53,7 +53,7 @@ def files() -> list[Path]:
 
 
 def execute(payload: JsonDict, context: Any) -> JsonDict:
-    """Run the tests of ``payload["file"]``; the entries go to ``payload["journal"]``.
+    """Run the tests of ``payload["file"]``; the entries go to ``payload["journal"]``, which begins anew.
 
     ``skip``: how many vectors an earlier worker has dealt with. ``hang_s``: seconds after which one has hung.
     Returns how many vectors there were, and pytest's code.
@@ -62,7 +62,7 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
     pytest = importlib.import_module("pytest")
     harness = importlib.import_module(HARNESS)
     runner = devices.device(context.device).open_runner(context.arch)  # type: ignore[attr-defined]
-    with open(payload["journal"], "a", encoding="utf-8", buffering=1) as journal:
+    with open(payload["journal"], "w", encoding="utf-8", buffering=1) as journal:
         both = _Both(
             context.arch,
             runner,

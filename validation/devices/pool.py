@@ -26,11 +26,11 @@ from validation.operation import JsonDict
 STARTUP_TIMEOUT_S = 120.0
 TICK_S = 0.2
 
-_Ended = list[tuple[Task, Outcome]]
+Ended = list[tuple[Task, Outcome]]
 
 
 class PoolError(RuntimeError):
-    """A worker answered between two runs of its pool: which earlier outcome is wrong cannot be told."""
+    """A worker answered for a task whose outcome cannot be taken back any more, or between two runs of its pool."""
 
 
 def memory_limit(jobs: int) -> int:
@@ -68,6 +68,7 @@ class Pool:
         self._again: list[Task] = []
         self._serial = 0
         self._looked = 0.0
+        self._stopped = False
 
     def __enter__(self) -> Pool:
         return self
@@ -93,7 +94,9 @@ class Pool:
         self._folder.cleanup()
 
     def stop(self) -> None:
-        """Have the workers ended: tasks that run become errors soon. The one method for other threads."""
+        """Have the workers ended, for good: tasks that run or wait become errors soon. The one method for other
+        threads."""
+        self._stopped = True
         for worker in list(self._workers):
             worker.stop()
 
@@ -106,12 +109,15 @@ class Pool:
         first outcome. With ``revise`` that holds for tasks of earlier runs too.
 
         Raises:
-            PoolError: a worker answered for no task of this run while it had none.
+            PoolError: a worker answered again for a task of an earlier run, or for none while it had none.
         """
         waiting = list(tasks)
-        for worker in self._workers:
-            worker.last = worker.last if revise else None
+        for worker in [] if revise else self._workers:
+            worker.settle()
         while waiting or any(worker.task for worker in self._workers):
+            if self._stopped:
+                yield from ((task, Outcome(None, "the pool was stopped before this case began")) for task in waiting)
+                waiting.clear()
             for worker in self._idle(min(self.jobs, len(waiting))):
                 at = self._affinity.best(id(worker), waiting)
                 if self._send(worker, waiting[at], modules):
@@ -134,6 +140,8 @@ class Pool:
         worker = Worker.start(self._serial, self.home, self.arch, self.device, self._extra)
         self._workers.append(worker)
         self._selector.register(worker.answers, selectors.EVENT_READ, worker)
+        if self._stopped:
+            worker.stop()  # it was not in the list yet
         return worker
 
     def _end(self, worker: Worker) -> None:
@@ -152,8 +160,8 @@ class Pool:
             self.replaced += 1
         return sent
 
-    def _wait(self, seconds: float) -> _Ended:
-        done: _Ended = []
+    def _wait(self, seconds: float) -> Ended:
+        done: Ended = []
         for key, _ in self._selector.select(seconds):
             worker: Worker = key.data
             data = os.read(worker.answers, 1 << 20)
@@ -174,7 +182,7 @@ class Pool:
                 done += self._lost(worker, cause) if cause else []
         return done
 
-    def _message(self, worker: Worker, line: bytes) -> _Ended:
+    def _message(self, worker: Worker, line: bytes) -> Ended:
         message = _parsed(line)
         task = worker.task
         if message is None or ("ready" in message and worker.ready):
@@ -206,25 +214,28 @@ class Pool:
             return Outcome(None, message["error"], _join(str(message.get("detail", "")), worker.words()), duration)
         return None
 
-    def _stray(self, worker: Worker, cause: str, message: Mapping[str, object] | None = None) -> _Ended:
-        """A worker said what it was not asked. Words for the task before the one that it has take back that one's
-        outcome, which is out already, and the task is run again elsewhere; any others cost the task that it has, or
+    def _stray(self, worker: Worker, cause: str, message: Mapping[str, object] | None = None) -> Ended:
+        """A worker said what it was not asked. Words for a task that it has answered take back that one's outcome,
+        which is out already, and the task that it has is run again elsewhere; any others cost the task that it has, or
         the last one if it has none."""
-        last, current = worker.last, worker.task
-        again = last is not None and message is not None and message.get("nonce") == worker.last_nonce
-        if current is None and last is None:
+        current, nonce = worker.task, str(message.get("nonce")) if message else ""
+        earlier, again = worker.settled.get(nonce), worker.answered.get(nonce)
+        if earlier is not None or (current is None and not worker.answered):
             self._end(worker)
-            raise PoolError(f"a worker that had nothing to do {cause}; no outcome of it can be believed")
-        revised: _Ended = []
-        if last is not None and (again or current is None):
+            cause = f"answered again for {earlier!r}, whose outcome is out since an earlier run" if earlier else cause
+            had = f"was running {current.id!r}" if current else "had nothing to do"
+            raise PoolError(f"a worker that {had} {cause}; no outcome of it can be believed")
+        revised: Ended = []
+        if again is not None or current is None:
+            back = again or next(reversed(worker.answered.values()))
             words = "answered again for this case, after its end" if again else cause
-            revised = [(last, Outcome(None, f"worker {words}; the outcome that it gave first does not count"))]
-        if again and current is not None:
+            revised = [(back, Outcome(None, f"worker {words}; the outcome that it gave first does not count"))]
+        if again is not None and current is not None:
             self._again.append(current)
             worker.task = None
         return revised + self._lost(worker, cause)
 
-    def _lost(self, worker: Worker, cause: str) -> _Ended:
+    def _lost(self, worker: Worker, cause: str) -> Ended:
         task, words = worker.task, worker.words()
         duration = time.monotonic() - worker.task_started
         self._end(worker)

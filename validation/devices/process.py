@@ -32,10 +32,11 @@ DEATH_S = 5.0
 
 @dataclass
 class Worker:
-    """A worker, the task that it has, and the one that it had before.
+    """A worker, the task that it has, and those that it had before.
 
     ``answer`` is the task's outcome, which counts once the worker says that it waits again; ``cause`` why it is to be
-    ended at the next look.
+    ended at the next look. By the number of their request: ``answered`` are the tasks with an outcome that can be taken
+    back, ``settled`` the names of those whose outcome cannot any more.
     """
 
     process: subprocess.Popen[bytes]
@@ -49,8 +50,8 @@ class Worker:
     task: Task | None = None
     nonce: str = ""
     answer: Outcome | None = None
-    last: Task | None = None
-    last_nonce: str = ""
+    answered: dict[str, Task] = field(default_factory=dict)
+    settled: dict[str, str] = field(default_factory=dict)
     task_started: float = 0.0
     deadline: float = field(default=float("inf"))
     stderr_start: int = 0
@@ -111,8 +112,14 @@ class Worker:
 
     def finish(self) -> None:
         """The task has its answer, and the worker waits."""
-        self.last, self.last_nonce = self.task, self.nonce
+        if self.task is not None:
+            self.answered[self.nonce] = self.task
         self.task, self.nonce, self.answer, self.deadline = None, "", None, float("inf")
+
+    def settle(self) -> None:
+        """What the worker has answered so far is not to be taken back."""
+        self.settled |= {nonce: task.id for nonce, task in self.answered.items()}
+        self.answered.clear()
 
     def fault(self, now: float, memory_limit: int) -> str:
         """Why the worker must be ended; empty if it need not."""

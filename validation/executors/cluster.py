@@ -137,11 +137,16 @@ class Dask:
         self._looked = time.monotonic()
 
     def _judge(self, address: str, slots: int, asked: Any) -> None:
-        error = asked.exception()
+        theirs: JsonDict = {}
+        try:
+            error = asked.exception(timeout=CONNECT_S)
+            if error is None:
+                theirs = asked.result(timeout=CONNECT_S)
+        except GONE as gone:  # the worker went with the answer, or keeps it
+            error = gone
         if error is not None:
             self._refused[address] = f"it cannot say what it is: {type(error).__name__}: {error}"
             return
-        theirs = asked.result()
         wrong = identity.differences(self.ours, theirs)
         if wrong:
             self._refused[address] = "; ".join(wrong)

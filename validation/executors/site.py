@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from distributed import get_worker
 
 from validation.cases import Outcome, Task
-from validation.devices.pool import Pool, memory_limit
-from validation.executors import identity
+from validation.devices.pool import Pool, PoolError, memory_limit
+from validation.devices.process import KEEPER_S
+from validation.executors import ExecutorError, identity
 from validation.operation import JsonDict
 
 IDLE_S = 900.0
 #: Seconds between two looks at the source files.
 SOURCES_S = 2.0
+#: Seconds that the worker processes of a pool may take to end, of which a keeper has half.
+CLOSE_S = 2 * KEEPER_S
 
 
 class SourcesChangedError(RuntimeError):
@@ -60,7 +63,7 @@ class _Slot(threading.Thread):
         self._pool: Pool | None = None
         self._lock = threading.Lock()
         self._closed = False
-        self.error = ""
+        self._failed: Exception | None = None
 
     def ask(self, task: Task, modules: Mapping[str, str]) -> Future[Answer] | None:
         """Have ``task`` run; ``None`` when the slot has closed."""
@@ -72,25 +75,33 @@ class _Slot(threading.Thread):
         return answer
 
     def close(self) -> None:
-        """End the worker process, also in the middle of a task."""
+        """End the worker process, also in the middle of a task; those that wait are refused."""
         with self._lock:
             self._closed = True
             self._jobs.put(None)
             if self._pool is not None:
                 self._pool.stop()
 
+    def failure(self, seconds: float) -> Exception | None:
+        """What was wrong at the end of this slot, if nobody has been told; it has ``seconds`` to end."""
+        self.join(max(0.0, seconds))
+        if self.is_alive():
+            return PoolError(f"a worker process did not end within {CLOSE_S:g} s")
+        return self._failed
+
     def run(self) -> None:
         """See :class:`threading.Thread`."""
         try:
             self._serve()
         except Exception as error:  # of any kind: whoever waits for an answer must get one, and so must who closes us
-            self.error = f"{type(error).__name__}: {error}"
+            self._failed = error
             with self._lock:
                 self._closed = True
             while not self._jobs.empty():
                 job = self._jobs.get()
                 if job is not None:
                     job[2].set_exception(error)
+                    self._failed = None
 
     def _serve(self) -> None:
         spec, limit = self._spec, memory_limit(self._sharing)
@@ -98,6 +109,11 @@ class _Slot(threading.Thread):
             self._pool = pool
             while (job := self._next()) is not None:
                 task, modules, answer = job
+                with self._lock:
+                    closed = self._closed
+                if closed:
+                    answer.set_exception(ExecutorError(f"the pool was closed before {task.id!r} began"))
+                    continue
                 before = pool.replaced
                 try:
                     ended = tuple(pool.run([task], modules, revise=True))
@@ -132,7 +148,7 @@ def run_task(spec: Spec, slot: int, sharing: int, task: Task, modules: Mapping[s
 
     Raises:
         SourcesChangedError: the sources here are not those of the run (any more).
-        PoolError, OSError: see :class:`Pool`.
+        PoolError, OSError: see :class:`Pool`; also of the worker process that was in this slot before.
     """
     _same_sources(spec)
     while True:
@@ -145,7 +161,11 @@ def run_task(spec: Spec, slot: int, sharing: int, task: Task, modules: Mapping[s
         if answer is not None:
             return answer.result()
         with _LOCK:
-            _SLOTS.pop((spec.token, slot), None)
+            if _SLOTS.get((spec.token, slot)) is known:
+                del _SLOTS[spec.token, slot]
+        failure = known.failure(CLOSE_S)
+        if failure is not None:
+            raise failure
 
 
 def close(token: str) -> list[str]:
@@ -154,9 +174,9 @@ def close(token: str) -> list[str]:
         closing = [_SLOTS.pop(key) for key in list(_SLOTS) if key[0] == token]
     for slot in closing:
         slot.close()
-    for slot in closing:
-        slot.join()
-    return [slot.error for slot in closing if slot.error]
+    end = time.monotonic() + CLOSE_S
+    failures = [slot.failure(end - time.monotonic()) for slot in closing]
+    return [f"{type(failure).__name__}: {failure}" for failure in failures if failure is not None]
 
 
 def _same_sources(spec: Spec) -> None:

@@ -6,7 +6,6 @@ import queue
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from distributed import Future, KilledWorker
 
 from validation.cases import Outcome, Task
 from validation.devices.affinity import Affinity
-from validation.devices.pool import STARTUP_TIMEOUT_S, PoolError
+from validation.devices.pool import STARTUP_TIMEOUT_S, TICK_S, Ended, PoolError
 from validation.executors import ExecutorError, site
 from validation.executors.cluster import GONE, Dask, Member
 
@@ -24,10 +23,8 @@ MOST_LOSSES = 3
 NO_WORKER_S = 60.0
 #: Seconds beyond a task's own limits after which its silent worker counts as lost.
 SILENT_S = 60.0
-TICK_S = 0.2
 
 _Slot = tuple[str, int]
-_Ended = list[tuple[Task, Outcome]]
 
 
 @dataclass
@@ -51,6 +48,7 @@ class DaskPool:
         self._lost_with: dict[str, list[str]] = {}
         self._done: queue.SimpleQueue[tuple[_Slot, Future]] = queue.SimpleQueue()
         self._used: set[str] = set()
+        self._lost_at: set[str] = set()
 
     def __enter__(self) -> DaskPool:
         return self
@@ -64,24 +62,36 @@ class DaskPool:
         """Call back what runs, and end the worker processes on every worker that is still there.
 
         Returns:
-            What was wrong with them at their end.
+            What was wrong with them at their end; also that this is not known of a worker, unless it is known as lost.
         """
         for running in self._running.values():
             running.future.cancel()
         self._running.clear()
-        with suppress(ExecutorError):  # without a scheduler nobody can be told; what gets no work ends itself
+        said, why = self._closed() if self._used else ({}, "")
+        wrong: list[str] = []
+        for address in sorted(self._used):
+            answer = said.get(address, why)
+            if isinstance(answer, list):
+                wrong += [f"{what} (on {address})" for what in answer]
+            elif address in self._dask.members and address not in self._lost_at:
+                wrong.append(f"the worker {address} could not be asked whether its outcomes hold: {answer}")
+        return wrong
+
+    def _closed(self) -> tuple[dict[str, Any], str]:
+        """What each worker says, or the exception that came of asking; and why the others say nothing."""
+        try:
             there = sorted(self._used & set(self._dask.there()))
-            if there:
-                said = self._dask.client.run(site.close, self._spec.token, workers=there, on_error="ignore")
-                return [f"{what} (on {address})" for address, wrong in said.items() for what in wrong]
-        return []
+            said = self._dask.client.run(site.close, self._spec.token, workers=there, on_error="return")
+        except (ExecutorError, *GONE) as error:  # nobody can be told; what gets no work ends itself
+            return {}, str(error) or type(error).__name__
+        return said, "it has gone"
 
     def run(self, tasks: Sequence[Task], modules: Mapping[str, str]) -> Iterator[tuple[Task, Outcome]]:
         """See :class:`validation.executors.TaskPool`.
 
         Raises:
             ExecutorError: the scheduler does not answer.
-            PoolError: a worker process answered for a task of an earlier run.
+            PoolError: a worker process answered for a task of an earlier run, or for none.
         """
         waiting, known = list(tasks), {task.id for task in tasks}
         seen = time.monotonic()
@@ -109,9 +119,9 @@ class DaskPool:
         slots = [(member.address, i) for member in self._dask.members.values() for i in range(member.slots)]
         return [slot for slot in slots if slot not in self._running]
 
-    def _missing(self, waiting: list[Task]) -> _Ended:
+    def _missing(self, waiting: list[Task]) -> Ended:
         """Take back the tasks of workers that have gone, or that should have answered long ago."""
-        done: _Ended = []
+        done: Ended = []
         now = time.monotonic()
         for slot, running in list(self._running.items()):
             if now > running.deadline and slot[0] in self._dask.members:
@@ -120,11 +130,12 @@ class DaskPool:
                 done += self._lost(slot, waiting)
         return done
 
-    def _lost(self, slot: _Slot, waiting: list[Task]) -> _Ended:
+    def _lost(self, slot: _Slot, waiting: list[Task]) -> Ended:
         """The worker of a task is lost: the task waits again, at the front, or has been lost too often."""
         running = self._running.pop(slot)
         running.future.cancel()
         self._affinity.forget(slot)
+        self._lost_at.add(slot[0])
         task, losses = running.task, self._lost_with.setdefault(running.task.id, [])
         losses.append(slot[0])
         if len(losses) < MOST_LOSSES:
@@ -156,7 +167,7 @@ class DaskPool:
         self._used.add(address)
         future.add_done_callback(lambda ended: self._done.put((slot, ended)))
 
-    def _wait(self, waiting: list[Task]) -> _Ended:
+    def _wait(self, waiting: list[Task]) -> Ended:
         try:
             slot, future = self._done.get(timeout=TICK_S)
         except queue.Empty:
@@ -173,10 +184,12 @@ class DaskPool:
         where = f"on {member.machine} ({slot[0]})" if member else f"on {slot[0]}"
         if isinstance(error, site.SourcesChangedError):
             raise ExecutorError(f"{where}: {error}; nothing can be concluded; run it again")
+        if isinstance(error, PoolError):
+            raise PoolError(f"{where}: {error}")
         del self._running[slot]
         return [(running.task, Outcome(None, f"{type(error).__name__}: {error} {where}"))]
 
-    def _answered(self, slot: _Slot, member: Member, running: _Running, waiting: list[Task]) -> _Ended:
+    def _answered(self, slot: _Slot, member: Member, running: _Running, waiting: list[Task]) -> Ended:
         try:
             answer: site.Answer = running.future.result(timeout=SILENT_S)
         except GONE:

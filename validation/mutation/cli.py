@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from validation import devices
 from validation.command_line import CommandLine, Parser, UsageError
 from validation.executors import Executor, ExecutorError, opened
+from validation.executors.identity import digest
 from validation.executors.options import add_executor, check_executor
 from validation.mutation import result, summary
 from validation.mutation.console import Console
@@ -25,14 +26,12 @@ from validation.mutation.gate import MAX_WRONG_CHECK, MIN_KILL_RATE
 from validation.mutation.generated import generate, load_targets, sample
 from validation.mutation.manifest import CLASSES, CORPUS, Corpus, ManifestError, Mutant, load_corpus
 from validation.mutation.outcome import COMMAND, replay
-from validation.mutation.state import State, sources_digest
-from validation.operation import JsonDict
+from validation.mutation.state import PACKAGES, State, sources_digest
+from validation.operation import JsonDict, UnknownOperationError, load_operation, registered_operations
 from validation.report.verdict import EXIT_CODES
 from validation.report.writer import ReportPathError, probe, report_paths
 from validation.stages.environment import describe, source_state
 
-#: Packages whose sources decide an outcome, beside the validator's own: some mutants are killed by tests.
-TAKE_PART = ("hcgr", "hcgr_examples", "mutants", "tests")
 STATE = Path(".hcgr-mutate") / "state.jsonl"
 
 _DESCRIPTION = """\
@@ -58,7 +57,7 @@ exit codes:
 
 FRAME = CommandLine(
     COMMAND,
-    usage=(ManifestError, ReportPathError, FileNotFoundError),
+    usage=(ManifestError, ReportPathError, FileNotFoundError, UnknownOperationError),
     interrupted="interrupted; what was done is kept, go on with --resume",
     about="this says nothing about the mutants",
 )
@@ -137,12 +136,13 @@ def _run(arguments: list[str], root: Path) -> int:
         return 0
     if not arches:
         raise UsageError(f"--arch is needed: {', '.join(devices.ARCHES)} or all")
+    packages = take_part(options.op)
     paths = report_paths(options.report, arches) if options.report else {}
     for path in paths.values():
         probe(path)
     previous = signal.signal(signal.SIGTERM, _terminated)
     try:
-        with opened(options.executor, options.jobs, options.scheduler, TAKE_PART) as executor:
+        with opened(options.executor, options.jobs, options.scheduler, packages) as executor:
             shared = (corpus, chosen, options, arguments, root, executor)
             codes = [_try_arch(arch, paths.get(arch), *shared) for arch in arches]
     except ExecutorError as error:
@@ -151,6 +151,13 @@ def _run(arguments: list[str], root: Path) -> int:
     finally:
         signal.signal(signal.SIGTERM, previous)
     return next((EXIT_CODES[name] for name in ("FAIL", "INCONCLUSIVE") if EXIT_CODES[name] in codes), 0)
+
+
+def take_part(operation: str) -> tuple[str, ...]:
+    """The packages whose sources decide an outcome: this project's, the operation's, and the one that defines it."""
+    reference = registered_operations().get(operation, operation)
+    defining = reference.partition(":")[0].partition(".")[0]
+    return tuple(dict.fromkeys((*PACKAGES, *load_operation(operation).packages, defining)))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -222,7 +229,8 @@ def _run_arch(
     console, today = Console(), date.today()
     sources = sources_digest(root)
     settings = Settings(arch, options.jobs, options.op, root, options.every_case, today, executor=executor)
-    state = State(options.state, f"{sources} {options.op}", arch, options.resume)
+    others = digest([name for name in take_part(options.op) if name not in PACKAGES])  # not below the root
+    state = State(options.state, f"{sources} {options.op} {others}", arch, options.resume)
     mutants = [mutant for mutant in chosen if arch in mutant.archs]
     outcome = run(mutants, corpus.sentinel, settings, state, console)
     default = DefaultRun(options.op, arch)

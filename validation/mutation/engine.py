@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from validation import devices
 from validation.cases import Outcome, Task
+from validation.devices.pool import PoolError
 from validation.executors import Executor, Local, TaskPool
 from validation.mutation.edit import ROOT, EditError
 from validation.mutation.manifest import Mutant, digest, distinct_trials
@@ -85,11 +86,27 @@ def run(mutants: Sequence[Mutant], sentinel: Mutant, settings: Settings, state: 
 
     Raises:
         EngineError: there is no mutant, the clean code fails a trial, or the sentinel is not killed.
+        PoolError: some answer of this run is wrong, and nobody knows which: none is kept.
     """
     if not mutants:
         raise EngineError(f"no mutant was selected for {settings.arch}: nothing would be measured")
     executor = settings.executor or Local(settings.jobs)
     executor.begin()
+    try:
+        return _run(executor, mutants, sentinel, settings, state, progress)
+    except PoolError:
+        state.void()
+        raise
+
+
+def _run(
+    executor: Executor,
+    mutants: Sequence[Mutant],
+    sentinel: Mutant,
+    settings: Settings,
+    state: State,
+    progress: Progress,
+) -> Result:
     with executor.pool(settings.arch, EMULATOR, devices.device(EMULATOR).worker_environment(settings.arch)) as pool:
         runner = _Runner(pool, settings, state, progress)
         clean = runner.clean(distinct_trials([sentinel, *mutants]))
@@ -138,6 +155,7 @@ class _Runner:
         for task, outcome in self._pool.run(tasks, MODULES):
             answer = outcome.value or crashed_answer(outcome.error)
             asked = [trial["name"] for trial in task.payload["trials"]]
+            self._state.void(_clean_item(by_name[name]) for name in asked)  # a second outcome replaces the first
             for record in answer["trials"]:
                 records.append(record)
                 self._progress.done(record["trial"], record["status"], record["reason"])
@@ -196,7 +214,9 @@ class _Runner:
             )
         for task, outcome in self._pool.run(tasks, MODULES):
             answer = _answer(outcome)
-            self._keep(self._item(by_name[task.id]), answer)
+            item = self._item(by_name[task.id])
+            self._state.void([item])  # a second outcome replaces the first, also if it cannot be kept
+            self._keep(item, answer)
             yield by_name[task.id], answer
 
     def _item(self, mutant: Mutant) -> str:

@@ -11,14 +11,14 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from validation.operation import JsonDict
 
-#: Packages of a root whose files decide an outcome, and packages whose versions do.
-PACKAGES = ("hcgr", "oracle", "validation", "hcgr_examples")
+#: Folders of a root whose files decide an outcome (some mutants are killed by tests), and packages whose versions do.
+PACKAGES = ("hcgr", "hcgr_examples", "mutants", "oracle", "schemas", "tests", "validation")
 VERSIONS = ("flydsl", "torch", "numpy")
 _SUFFIXES = (".py", ".json")
 
@@ -36,8 +36,13 @@ def sources_digest(root: Path) -> str:
 def _files(root: Path) -> Iterator[Path]:
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*")):
-            if path.suffix in _SUFFIXES and path.is_file():
+            if path.suffix in _SUFFIXES and path.is_file() and not _cached(path.relative_to(root)):
                 yield path
+
+
+def _cached(path: Path) -> bool:
+    """Whether a run writes the file by itself: Python's caches, and those of tools in hidden folders."""
+    return any(part == "__pycache__" or part.startswith(".") for part in path.parts[:-1])
 
 
 def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
@@ -50,10 +55,10 @@ def _sum(entry: JsonDict) -> str:
     return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _entry(line: str) -> JsonDict | None:
+def _entry(line: bytes) -> JsonDict | None:
     """What :meth:`State.add` wrote, if the line is that and whole."""
     try:
-        entry = json.loads(line)
+        entry = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict) or entry.keys() != {"key", "item", "answer", "sum"}:
@@ -68,13 +73,14 @@ class State:
     def __init__(self, path: Path | None, sources: str, arch: str, resume: bool) -> None:
         self._path, self._key = path, {"sources": sources, "arch": arch}
         self._known: dict[str, JsonDict] = {}
+        self._added: dict[str, None] = {}  # in order
         # a killed run may have left half a line: the next one must not be written behind it
         self._cut_off = path is not None and path.exists() and path.read_bytes()[-1:] not in (b"\n", b"")
         if path is not None and resume and path.exists():
             self._load(path)
 
     def _load(self, path: Path) -> None:
-        for line in path.read_text().splitlines():
+        for line in path.read_bytes().splitlines():
             entry = _entry(line)
             if entry is not None and entry["key"] == self._key:
                 self._known[entry["item"]] = entry["answer"]
@@ -86,6 +92,17 @@ class State:
 
     def add(self, item: str, answer: JsonDict) -> None:
         """Keep an answer."""
+        self._added[item] = None
+        self._write(item, answer)
+
+    def void(self, items: Iterable[str] | None = None) -> None:
+        """Take back what was added here for ``items``, or all of it: it is run again, also by a run that resumes."""
+        for item in list(self._added) if items is None else items:
+            if item in self._added:
+                del self._added[item]
+                self._write(item, {"ended": "void"})
+
+    def _write(self, item: str, answer: JsonDict) -> None:
         self._known[item] = answer
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)

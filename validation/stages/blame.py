@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Exceptions that say something about the machine or the installation, wherever they are raised.
-_CIRCUMSTANCES = (ImportError, MemoryError, OSError)
+CIRCUMSTANCES = (ImportError, MemoryError, OSError)
 
 
 def raised_in(error: BaseException) -> str:
@@ -17,4 +17,4 @@ def raised_in(error: BaseException) -> str:
 
 def is_ours(error: BaseException) -> bool:
     """Whether ``error`` comes from this package or from the circumstances, so that it accuses nobody else."""
-    return isinstance(error, _CIRCUMSTANCES) or raised_in(error) == "validation"
+    return isinstance(error, CIRCUMSTANCES) or raised_in(error) == "validation"

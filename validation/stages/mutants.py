@@ -34,16 +34,18 @@ def plan(request: Request) -> list[Task]:
         result = _load(path)
         if result["arch"] != request.arch:
             continue
-        tasks.append(_gate(result))
+        options = ("--mutants", path)
+        tasks.append(_gate(result, options))
         for record in result["mutants"]:
             kept = ("name", "outcome", "reason", "checks", "expected", "case", "paths", "rarity", "reports", "replay")
             payload = {key: record[key] for key in kept} | {"sources": result["source"]["digest"]}
             case_id = f"{NAME}.{record['name'].replace('/', '.')}"
-            tasks.append(Task(case_id, NAME, payload, (record["title"],), {"class": record["class"]}))
+            kind = {"class": record["class"]}
+            tasks.append(Task(case_id, NAME, payload, (record["title"],), kind, options=options))
     return tasks
 
 
-def _gate(result: JsonDict) -> Task:
+def _gate(result: JsonDict, options: tuple[str, ...]) -> Task:
     """One more task, for what no mutant shows by itself: kills by wrong checks, refuted and expired equivalences."""
     gate, chosen = result["gate"], result["selection"]
     partial = bool(chosen["mutants"] or chosen["classes"] or chosen["sample"] is not None or chosen["generated"])
@@ -54,7 +56,7 @@ def _gate(result: JsonDict) -> Task:
         "sources": result["source"]["digest"],
     }
     why = f"the verdict of hcgr-mutate on {'a part' if partial else 'the whole'} of the corpus"
-    return Task(f"{NAME}.gate", NAME, payload, (why,), {"class": "gate"})
+    return Task(f"{NAME}.gate", NAME, payload, (why,), {"class": "gate"}, options=options)
 
 
 def find(request: Request, case_id: str) -> Task:

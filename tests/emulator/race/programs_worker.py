@@ -1,4 +1,4 @@
-"""The FlyDSL programs of ``tests.flydsl_programs`` under racecheck and synccheck: ``programs_worker.py SCHEDULE``.
+"""FlyDSL programs of ``tests.flydsl_programs`` under racecheck and synccheck: ``programs_worker.py SCHEDULE NAME...``.
 
 The architecture and the backend come from the environment. Writes JSON: program -> what was found, or its error.
 """
@@ -10,14 +10,14 @@ import sys
 
 import torch
 
-from tests.flydsl_programs import PROGRAMS, worker
+from tests.flydsl_programs import worker
 from validation.emulator import emulate
 
 
 def main() -> None:
     schedule = sys.argv[1]
     found: dict[str, list[str]] = {}
-    for name in PROGRAMS:
+    for name in sys.argv[2:]:
         with emulate(checks=("racecheck", "synccheck"), schedule=schedule) as session:
             module = __import__(f"{worker.__package__}.{name}", fromlist=["run"])
             cases = module.run(torch.Generator().manual_seed(worker.SEED))

@@ -10,6 +10,11 @@ import pytest
 from tests.flydsl_programs import PROGRAMS
 from tests.forked import run_module
 
+#: In the others no wave sees what another one has written.
+SHARING = tuple(
+    name for name in PROGRAMS if name not in ("vector_add", "mfma_builtins", "buffer_clamp", "register_array")
+)
+
 
 @pytest.mark.parametrize(("arch", "schedule"), [("gfx942", "lockstep"), ("gfx950", "random:1")])
 def test_flydsl_programs_are_silent(arch: str, schedule: str) -> None:
@@ -20,8 +25,8 @@ def test_flydsl_programs_are_silent(arch: str, schedule: str) -> None:
         "ARCH": arch,
         "FLYDSL_GPU_ARCH": arch,
     }
-    done = run_module("tests.emulator.race.programs_worker", schedule, environment=environment)
+    done = run_module("tests.emulator.race.programs_worker", schedule, *SHARING, environment=environment)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert sorted(found) == sorted(PROGRAMS)
+    assert sorted(found) == sorted(SHARING)
     assert {name: what for name, what in found.items() if what} == {}
