@@ -190,12 +190,16 @@ class _Collecting(AbstractContextManager[Any]):
 
 def standard_settings(level: str, seed: int) -> list[Setting]:
     """In order, reversed, alternating, random; both completions, over weak memory. ``full``: more, and flat memory."""
+    return _settings(level, seed, Setting("alternating"))
+
+
+def _settings(level: str, seed: int, fifth: Setting) -> list[Setting]:
     settings = [
         Setting("in-order"),
         Setting("reversed", completion="latest"),
         Setting(f"random:{seed}"),
         Setting(f"random:{seed + 1}", completion="latest"),
-        Setting("alternating"),
+        fifth,
         Setting(f"random:{seed + 3}", completion="latest"),
     ]
     if level == "full":
@@ -206,9 +210,10 @@ def standard_settings(level: str, seed: int) -> list[Setting]:
 
 
 def stress_settings(level: str, seed: int) -> list[Setting]:
-    """More of them, for one small launch: it is preempted once at chosen operations, and once at its first waits."""
+    """More of them, for one small launch: it is preempted once at chosen operations, and once at its first waits.
+    There is no other that it could alternate with."""
     full = level == "full"
-    settings = list(standard_settings(level, seed))
+    settings = _settings(level, seed, Setting(f"random:{seed + 2}"))
     settings += [Setting("lockstep"), Setting("reversed"), Setting("in-order", completion="latest")]
     settings += [Setting(f"held:{at}", completion="latest") for at in range(1, 25 if full else 7)]
     settings += [Setting(f"systematic:{at}", completion="latest") for at in range(1, 400, 4 if full else 67)]
