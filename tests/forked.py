@@ -23,21 +23,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from validation.devices.emulator import worker_environment
+from validation.mutation.forked import PRELOADED
+
 ROOT = Path(__file__).parents[1]
-PRELOADED = (
-    "numpy",
-    "torch",
-    "torch.fx.experimental.symbolic_shapes",
-    "flydsl.compiler",
-    "flydsl.expr.gpu",
-    "flydsl.expr.math",
-    "flydsl.expr.rocdl",
-    "flydsl.expr.typing",
-    "validation.emulator.flydsl_plugin.backend",
-    "validation.emulator.flydsl_plugin.runtime",
-)
 #: One thread a process: a pool of threads would not live through a fork.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def emulated(arch: str) -> dict[str, str]:
+    """The environment in which a FlyDSL program is compiled for ``arch``, from scratch, and run by the emulator."""
+    environment = os.environ | worker_environment(arch) | {"FLYDSL_RUNTIME_ENABLE_CACHE": "0"}
+    environment.pop("COMPILE_ONLY", None)
+    return environment
 
 
 def run_module(

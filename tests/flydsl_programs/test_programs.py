@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.forked import run_module
+from tests.forked import emulated, run_module
 
 from . import PROGRAMS
 
@@ -25,17 +24,9 @@ MINIMUM_CASES = {"mfma_builtins": 9, "warp_collectives": 14, "gemm_tiled": 8, "s
 @functools.cache
 def outcomes(arch: str) -> dict[str, dict[str, Any]]:
     """Results of the worker, by program."""
-    environment = {
-        **os.environ,
-        "FLYDSL_COMPILE_BACKEND": "emulator",
-        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
-        "ARCH": arch,
-        "FLYDSL_GPU_ARCH": arch,
-    }
-    environment.pop("COMPILE_ONLY", None)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "results.json")
-        done = run_module("tests.flydsl_programs.worker", "--out", str(out), environment=environment)
+        done = run_module("tests.flydsl_programs.worker", "--out", str(out), environment=emulated(arch))
         assert done.returncode == 0, done.stderr
         return {result["program"]: result for result in json.loads(out.read_text())}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.forked import run_module
+from tests.forked import emulated, run_module
 
 ROOT = Path(__file__).parents[2]
 ARCHS = ("gfx942", "gfx950")
@@ -37,17 +37,9 @@ def program(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
 
 def spawn(arch: str, *args: str, started: bool = False, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the child under the emulator backend, with `env` on top; a fork, or, if `started`, a new interpreter."""
-    environment = {
-        **os.environ,
-        "FLYDSL_COMPILE_BACKEND": "emulator",
-        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
-        "ARCH": arch,
-        "FLYDSL_GPU_ARCH": arch,
-        **env,
-    }
-    for name in ("COMPILE_ONLY", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO"):
-        if name not in env:
-            environment.pop(name, None)
+    environment = emulated(arch) | env
+    if "FLYDSL_DEBUG_ENABLE_DEBUG_INFO" not in env:
+        environment.pop("FLYDSL_DEBUG_ENABLE_DEBUG_INFO", None)
     if not started:
         return run_module("tests.plugin.child", *args, environment=environment, timeout=300)
     command = [sys.executable, "-m", "tests.plugin.child", *args]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 from tests.flydsl_programs import PROGRAMS
-from tests.forked import run_module
+from tests.forked import emulated, run_module
 
 #: In the others no wave sees what another one has written.
 SHARING = tuple(
@@ -18,14 +17,7 @@ SHARING = tuple(
 
 @pytest.mark.parametrize(("arch", "schedule"), [("gfx942", "lockstep"), ("gfx950", "random:1")])
 def test_flydsl_programs_are_silent(arch: str, schedule: str) -> None:
-    environment = {
-        **os.environ,
-        "FLYDSL_COMPILE_BACKEND": "emulator",
-        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
-        "ARCH": arch,
-        "FLYDSL_GPU_ARCH": arch,
-    }
-    done = run_module("tests.emulator.race.programs_worker", schedule, *SHARING, environment=environment)
+    done = run_module("tests.emulator.race.programs_worker", schedule, *SHARING, environment=emulated(arch))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert sorted(found) == sorted(SHARING)

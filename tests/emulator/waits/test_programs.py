@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
-from tests.forked import run_module
+from tests.forked import emulated, run_module
 
 from .probe import ARCHS
 
@@ -17,15 +16,7 @@ PROGRAMS = ("async_copy", "gather_scatter", "gemm_split_k", "rms_norm")
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_latest_completion_changes_nothing(arch: str) -> None:
-    environment = {
-        **os.environ,
-        "FLYDSL_COMPILE_BACKEND": "emulator",
-        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
-        "ARCH": arch,
-        "FLYDSL_GPU_ARCH": arch,
-    }
-    environment.pop("COMPILE_ONLY", None)
-    done = run_module("tests.emulator.waits.programs_worker", *PROGRAMS, environment=environment)
+    done = run_module("tests.emulator.waits.programs_worker", *PROGRAMS, environment=emulated(arch))
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     for name in PROGRAMS:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..isa.entry import Entry
 from ..program.program import Instruction
-from .sync_points import FLAG_BYTES
+from .sync_points import FLAG_BYTES, LOADED
 
 #: read-modify-write
 ATOMIC = 1
@@ -32,20 +32,8 @@ RETURNS = 1024
 #: a load whose value an atomic checks
 GUESS = 2048
 
-_SIZES = {
-    "dword": 4,
-    "dwordx2": 8,
-    "byte": 1,
-    "dwordx4": 16,
-    "short": 2,
-    "b8": 1,
-    "b16": 2,
-    "b32": 4,
-    "b64": 8,
-    "b128": 16,
-    "ubyte": 1,
-    "ushort": 2,
-}
+#: The same for stores too.
+_SIZES = LOADED | {"byte": 1, "short": 2, "b8": 1, "b16": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +54,7 @@ def traits_of(inst: Instruction, entry: Entry, acquires: bool, guesses: bool, fl
     scoped = bool(modifiers.get("sc0") or modifiers.get("sc1"))
     size = _SIZES.get(inst.mnemonic.rpartition("_")[2], flag_bytes + 1)
     bits = 0
-    if kind == "atomic" or form == "ds_count" or (form == "ds_two" and kind == "atomic"):
+    if kind == "atomic" or form == "ds_count":
         bits |= ATOMIC | THROUGH | WRITE | (POLL if acquires else 0)
         bits |= RETURNS if _returns(inst, entry) else 0
         if "_f32" in inst.mnemonic or "_f64" in inst.mnemonic or "_f16" in inst.mnemonic or "_bf16" in inst.mnemonic:

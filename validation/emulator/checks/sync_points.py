@@ -24,7 +24,8 @@ from .effects import effect_of
 LOOP_LENGTH, ACQUIRE_LENGTH = 64, 8
 #: A flag has at most this many bytes; one that a loop does nothing but poll may have more.
 FLAG_BYTES, POLLED_BYTES = 8, 16
-_BYTES = {"dword": 4, "dwordx2": 8, "dwordx4": 16, "b32": 4, "b64": 8, "b128": 16, "ubyte": 1, "ushort": 2}
+#: Bytes of a load by the last part of its mnemonic, where it may be one of a flag.
+LOADED = {"dword": 4, "dwordx2": 8, "dwordx4": 16, "b32": 4, "b64": 8, "b128": 16, "ubyte": 1, "ushort": 2}
 #: Atomics that take a lock.
 _ATTEMPTS = ("cmpswap", "cmpst", "swap", "wrxchg")
 _COMPARES = ("cmpswap", "cmpst")
@@ -69,7 +70,7 @@ def _entry(program: Program, inst: Instruction) -> Entry | None:
 
 def _size(inst: Instruction) -> int:
     """Bytes of a load that may be one of a flag; more than a flag has for others."""
-    return _BYTES.get(inst.mnemonic.rpartition("_")[2], POLLED_BYTES + 1)
+    return LOADED.get(inst.mnemonic.rpartition("_")[2], POLLED_BYTES + 1)
 
 
 def _is_flag_load(inst: Instruction, entry: Entry | None) -> bool:
