@@ -1,4 +1,4 @@
-"""Run programs in this process and write JSON: ``python -m tests.flydsl_programs.worker [--isa DIR] [NAME...]``.
+"""Run programs in this process and write JSON: ``python -m tests.flydsl_programs.worker [--out FILE] [NAME...]``.
 
 The architecture and the backend come from the environment (``ARCH``, ``FLYDSL_GPU_ARCH``,
 ``FLYDSL_COMPILE_BACKEND``), as for any FlyDSL program. ``--isa`` records the ISA of every launch instead
@@ -27,15 +27,15 @@ from . import PROGRAMS
 SEED = 20250521
 
 
-CHECKS = ("memcheck", "initcheck")
+CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
 
 
-def run_program(name: str) -> dict[str, Any]:
+def run_program(name: str, schedule: str) -> dict[str, Any]:
     """Run one program under `CHECKS`: its cases and findings, or the error that stopped it."""
     started = time.perf_counter()
     cases: list[dict[str, Any]] = []
     error, relies_on_clamp = None, False
-    with emulate(checks=CHECKS) as session:
+    with emulate(checks=CHECKS, schedule=schedule) as session:
         try:
             module = importlib.import_module(f"{__package__}.{name}")
             relies_on_clamp = getattr(module, "RELIES_ON_CLAMP", False)
@@ -75,13 +75,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--isa", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--schedule", default="lockstep")
     parser.add_argument("names", nargs="*", default=[])
     options = parser.parse_args()
     if options.isa:
         record_isa(options.isa)
     results = []
     for name in options.names or PROGRAMS:
-        results.append(run_program(name))
+        results.append(run_program(name, options.schedule))
         bad = results[-1]["error"] or [c for c in results[-1]["cases"] if not c["passed"]] or results[-1]["findings"]
         print(name, f"{results[-1]['seconds']:.2f}s", bad or "ok", file=sys.stderr, flush=True)
     if options.out:

@@ -16,7 +16,6 @@ from validation.mutation.outcome import classify, invalid_answer, record_of
 from validation.mutation.trials import Trial
 
 TODAY = date(2026, 6, 1)
-DEFAULT = DefaultRun("hcgr", "gfx942")
 TRIAL = Trial("t", "control.bounds")
 MUTANT = Mutant("tail-guard/one", "t", "w", "kernel", ("combine",), ("gfx942",), ("oracle",), (TRIAL,), ())
 CLEAN = {TRIAL.settings: ("aaaa",)}
@@ -120,6 +119,11 @@ def test_generated_mutants_that_mean_nothing_are_left_out() -> None:
     assert (verdict.result, verdict.counted) == ("PASS", 1)
 
 
+@pytest.fixture(scope="module")
+def default() -> DefaultRun:
+    return DefaultRun("hcgr", "gfx942")
+
+
 @pytest.mark.parametrize(
     ("case", "more", "checks", "seen"),
     [
@@ -136,12 +140,12 @@ def test_generated_mutants_that_mean_nothing_are_left_out() -> None:
     ],
 )  # fmt: skip
 def test_kills_of_a_default_run_are_told_apart(
-    case: str, more: dict[str, str], checks: list[str], seen: bool | None
+    default: DefaultRun, case: str, more: dict[str, str], checks: list[str], seen: bool | None
 ) -> None:
     trial = Trial("t", case, **more)  # type: ignore[arg-type]
     record = {"outcome": "killed", "trial": "t", "checks": checks}
-    assert DEFAULT.sees(replace(MUTANT, trials=(trial,)), record) is seen
-    assert DEFAULT.sees(replace(MUTANT, trials=(trial,)), record | {"outcome": "survived"}) is None
+    assert default.sees(replace(MUTANT, trials=(trial,)), record) is seen
+    assert default.sees(replace(MUTANT, trials=(trial,)), record | {"outcome": "survived"}) is None
 
 
 def test_figures() -> None:

@@ -135,16 +135,17 @@ def test_every_contract_row_has_its_call() -> None:
     assert {row.name for row in COMBINE_CONTRACT} == set(_ILLEGAL)
 
 
-CASES = (
-    "m3.hc2.hs2560.injodd.rowspadded.wf32.wfull.exact.outgiven",
-    "m4ge.hc8.hs40960.inj336.rowsdense.wbf16.wshared.normal.outgiven",
-)
+#: ``hcgr-validate`` runs both, and many more, on both architectures.
+CASES = {
+    "gfx942": "m3.hc2.hs2560.injodd.rowspadded.wf32.wfull.exact.outgiven",
+    "gfx950": "m4ge.hc8.hs40960.inj336.rowsdense.wbf16.wshared.normal.outgiven",
+}
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-def test_cases_end_to_end_in_the_emulator(arch: str) -> None:
+@pytest.mark.parametrize("arch", CASES)
+def test_a_case_end_to_end_in_the_emulator(arch: str) -> None:
     request = Request(load_operation("hcgr"), "hcgr", arch, 0)
-    tasks = [correctness.find(request, f"correctness.combine.{name}") for name in CASES]
+    tasks = [correctness.find(request, f"correctness.combine.{CASES[arch]}")]
     with Pool(1, arch, emulator.__name__, emulator.worker_environment(arch)) as pool:
         outcomes = [outcome for _, outcome in pool.run(tasks, STAGES)]
     for outcome in outcomes:

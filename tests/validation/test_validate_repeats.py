@@ -11,12 +11,12 @@ from test_validate_runner import Quiet
 from validation.operation import load_operation
 from validation.runner import Plan, run_arch
 
-#: Contract messages; a result and the counts of launches.
+#: Contract messages; results and receipts of launches.
 CASES = (
     "contract.combine.out_unaligned",
     "contract.combine.hs_untileable",
     "correctness.combine.m2.hc2.hs8192.inj336.rowspadded.wf32.wfull.normal.outalloc",
-    "cost.m2.n336.folded",
+    "correctness.combine.m3.hc2.hs2560.injodd.rowspadded.wf32.wfull.exact.outgiven",
 )
 
 
