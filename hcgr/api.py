@@ -244,7 +244,8 @@ def flydsl_k1_combine_norm_down(
         stages: Depth of the decoupled path's pipeline, at least 2, as far as LDS and vmcnt allow; takes that
             path if `split_k` is "auto". Split-K pipelines are two deep.
         split_k: Parts of K: a divisor of HC, or HC times a divisor of HS/64. 1 is the decoupled path; "auto"
-            leaves it to the tuned table and heuristics, and to the skinny path for M of at most 8 with `fold_w`.
+            leaves it to the tuned table and heuristics, to the skinny path for M of at most 8 with `fold_w`, and
+            without it, for M of 256 and more, to the resident path, which moves least.
         gemm_pad: Rows to tile for, at least M. Outputs have M rows all the same.
         use_tuned: Whether the tuned table is consulted.
         block_k, m_waves, n_waves, dn_block_n, dn_m_waves, dn_n_waves: Shapes of earlier revisions' workgroups,

@@ -14,8 +14,9 @@ from hcgr import dispatch
 from hcgr.counters import counters
 from hcgr.plan import k1_limits
 from hcgr.plan.choose import AnyK1Plan
-from hcgr.plan.k1 import K1DecoupledPlan, K1FusedPlan
+from hcgr.plan.k1 import K1DecoupledPlan, K1FusedPlan, K1SplitKPlan
 from hcgr.plan.k1_limits import K1Plan
+from hcgr.plan.k1_resident import K1ResidentPlan
 from hcgr.plan.skinny import SkinnyPlan
 from hcgr.requirements import row_stride
 
@@ -115,6 +116,17 @@ def _run_tiled(call: K1Call, plan: K1Plan) -> None:
         }
         scalars = (tokens, *call.strides(), call.eps, plan.workgroups(tokens))
         dispatch.launch("hcgr.kernels.k1_fused", plan, tensors, scalars, arch)
+    elif isinstance(plan, K1ResidentPlan):
+        tensors = {
+            **call.sources(),
+            "norm_weight": call.norm_weight,
+            "weight": call.weight,
+            "r2": call.r2,
+            "rrms": call.rrms,
+            "out": out,
+        }
+        scalars = (tokens, *call.strides(), call.eps, plan.workgroups(tokens))
+        dispatch.launch("hcgr.kernels.k1_resident", plan, tensors, scalars, arch)
     else:
         _combine_norm(call, plan, work)
         if isinstance(plan, K1DecoupledPlan):
@@ -139,9 +151,8 @@ def _run_tiled(call: K1Call, plan: K1Plan) -> None:
         dispatch.launch("hcgr.kernels.k1_reduce", last, tensors, reduce_scalars, arch)
 
 
-def _combine_norm(call: K1Call, plan: K1Plan, work: dict[str, torch.Tensor]) -> None:
+def _combine_norm(call: K1Call, plan: K1SplitKPlan | K1DecoupledPlan, work: dict[str, torch.Tensor]) -> None:
     """The first kernel of the two-kernel paths."""
-    assert not isinstance(plan, K1FusedPlan)
     norm_f32 = call.norm_weight.dtype is torch.float32
     norm_full = call.norm_weight.shape[0] == plan.hc * plan.hs
     first = k1_limits.norm_plan(plan, call.combine, norm_f32=norm_f32, norm_full=norm_full)

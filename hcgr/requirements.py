@@ -42,13 +42,19 @@ class Problem:
         return self.error(str(self))
 
 
+#: Characters of a value in a message.
+SHOWN = 80
+
+
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
 def shown(value: Any) -> str:
-    """``repr`` without the address that the default one ends with, so that a message is the same in every run."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    """``repr`` without the address that the default one ends with, so that a message is the same in every run; the
+    beginning of a long one."""
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def _describe(value: Any) -> str:

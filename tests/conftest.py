@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 #: Parameters that name a subprocess of their own; whole ones, for a name like ``gemm_split_k`` is no group.
-GROUPS = ("gfx942", "gfx950", "fused", "split_k", "decoupled")
+GROUPS = ("gfx942", "gfx950", "fused", "split_k", "resident", "decoupled")
 #: Where tests share no subprocess: a test function is a group of its own.
 FINE = "tests/conformance"
 #: Where the long groups are, the longest first. One that began last would leave the other processes without work.

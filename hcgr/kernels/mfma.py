@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import flydsl.expr as fx
+from flydsl._mlir.dialects import llvm
 from flydsl.expr import rocdl
 
 #: Columns and rows of a fragment, and the columns of one lane of it.
@@ -34,6 +35,26 @@ def uniform(value: Any) -> Any:
 def rsq(x: Any) -> Any:
     """1/sqrt(x) of an f32 in one instruction (``v_rsq_f32``, within 1 ulp)."""
     return fx.Float32(rocdl.rsq(fx.Float32.ir_type, x.ir_value()))
+
+
+def packed_again(value: Any) -> Any:
+    """Eight bf16, the same ones, of which the compiler knows no widened form.
+
+    Where two uses that are far apart widen one vector, it would keep the eight f32 between them, in twice the
+    registers. An empty inline assembly hides that both are the same.
+    """
+    words = value.bitcast(fx.Int32).ir_value()
+    hidden = llvm.inline_asm(words.type, [words], "", "=v,0")
+    return fx.Vector(hidden, (4,), fx.Int32).bitcast(fx.BFloat16)
+
+
+def recomputed(value: Any) -> Any:
+    """A 32-bit value, the same one, that the compiler must take for another at each turn of a loop.
+
+    What is derived from it inside of the loop is derived there again, rather than kept in registers from before.
+    """
+    hidden = llvm.inline_asm(value.ir_value().type, [value.ir_value()], "", "=v,0", has_side_effects=True)
+    return fx.Int32(hidden)
 
 
 def mfma_step(weight: Any, rows: Any, total: Any, mfma_k: int) -> Any:

@@ -1,8 +1,9 @@
 """Which plan a call runs: what the caller asks for, else the tuned table, else the heuristics.
 
 K1's paths: *skinny* for up to 8 rows of a folded weight; *fused* (folded) and *split-K* (unfolded), one pass
-over K or several; *decoupled*, which is ``split_k=1`` or a given `stages`, what the table may choose, and what a
-weight of too many columns for one workgroup takes.
+over K or several; *resident*, for an unfolded weight of many rows that nobody asked to split, where a workgroup can
+hold a stream; *decoupled*, which is ``split_k=1`` or a given `stages`, what the table may choose, and what a weight of
+too many columns for one workgroup takes.
 
 A tuned plan is discarded for the heuristic where it does not apply: another hidden size or CU count, a shape or
 depth that cannot be built, no tile height that divides the rows. Where the entry was made for just this shape, a
@@ -11,7 +12,7 @@ depth that cannot be built, no tile height that divides the rows. Where the entr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -22,7 +23,8 @@ from hcgr.plan import k1_limits
 from hcgr.plan.choose_k2 import K2_HEIGHTS, k2, k2_problems, k2_shapes
 from hcgr.plan.combine import MAX_GRID_ITEMS
 from hcgr.plan.k1 import TILE, K1DecoupledPlan, K1FusedPlan, K1SplitKPlan
-from hcgr.plan.k1_limits import FILLED, FUSED_TILES, K1Plan
+from hcgr.plan.k1_limits import FILLED, FUSED_TILES, RESIDENT_ROWS, K1Plan
+from hcgr.plan.k1_resident import K1ResidentPlan
 from hcgr.plan.request import (
     AUTO,
     K1_HEIGHTS,
@@ -122,7 +124,7 @@ class _Shape:
 
     def most_tokens(self, plan: K1Plan) -> int:
         """Most rows for which every launch of `plan` is within the grid limit."""
-        if isinstance(plan, K1FusedPlan):
+        if isinstance(plan, K1FusedPlan | K1ResidentPlan):
             return plan.max_tokens()
         norm = k1_limits.norm_plan(plan, self.combine)
         if isinstance(plan, K1SplitKPlan):
@@ -136,12 +138,17 @@ class _Shape:
         return not any(_limits(plan, self.arch)) and self.tokens <= self.most_tokens(plan)
 
 
+#: What limits each kind of plan.
+_LIMITS: dict[type, Callable[[Any, Arch], Iterator[Problem]]] = {
+    K1FusedPlan: k1_limits.fused_problems,
+    K1SplitKPlan: k1_limits.split_k_problems,
+    K1ResidentPlan: k1_limits.resident_problems,
+    K1DecoupledPlan: k1_limits.decoupled_problems,
+}
+
+
 def _limits(plan: K1Plan, arch: Arch) -> Iterator[Problem]:
-    if isinstance(plan, K1FusedPlan):
-        return k1_limits.fused_problems(plan, arch)
-    if isinstance(plan, K1SplitKPlan):
-        return k1_limits.split_k_problems(plan, arch)
-    return k1_limits.decoupled_problems(plan, arch)
+    return _LIMITS[type(plan)](plan, arch)
 
 
 def _tiles(height: int | None) -> list[tuple[int, int]]:
@@ -189,7 +196,38 @@ def _decoupled(shape: _Shape, stages: int | None, height: int | None) -> K1Decou
     return _best(shape, plans)  # raises, for the plan that takes least LDS: no depth is possible that it does not allow
 
 
+def _resident(shape: _Shape) -> K1ResidentPlan | None:
+    """The resident plan of an unfolded weight; ``None`` for few rows, and where none can be built.
+
+    Raises:
+        NoPlanError: for more rows than one launch of it takes.
+    """
+    if shape.folded or shape.rows < RESIDENT_ROWS:
+        return None
+    plan = k1_limits.plan_k1_resident(
+        shape.rows,
+        shape.hc,
+        shape.hs,
+        shape.n_pad,
+        shape.live,
+        shape.arch,
+        shape.cus,
+        shape.combine,
+        shape.norm_f32,
+        shape.norm_full,
+    )
+    if plan is not None and shape.tokens > plan.max_tokens():
+        accepted = f"of at most {plan.max_tokens()} rows in one launch"
+        raise NoPlanError(Problem("residual", accepted, f"{shape.tokens} rows"))
+    return plan
+
+
 def _heuristic(shape: _Shape) -> K1Plan:
+    """The resident plan, if there is one; else that of :func:`_in_parts`."""
+    return _resident(shape) or _in_parts(shape)
+
+
+def _in_parts(shape: _Shape) -> K1Plan:
     """The fused plan of :func:`~hcgr.plan.k1_limits.plan_k1_fused`; its tile for an unfolded weight.
 
     A weight with more columns than one workgroup can hold takes the decoupled path, which shares them out.
@@ -216,9 +254,14 @@ def _one_pass_or_decoupled(shape: _Shape) -> K1Plan:
 
 
 def _tuned_k1(shape: _Shape) -> K1Plan | None:
-    """The table's plan, its tile lowered until it divides the rows; ``None`` where it does not apply."""
+    """The table's plan, its tile lowered until it divides the rows; ``None`` where it does not apply.
+
+    Its entries are for folded weights. The splits of one hold for an unfolded weight only where that is split too.
+    """
     entry = table.k1_entry(shape.arch.name, shape.rows, shape.n_pad)
     if entry is None or not applies(entry, shape.hc, shape.hs, shape.cus):
+        return None
+    if entry["method"] == "split_k" and _resident(shape) is not None:
         return None
     tiles = [(entry["row_tiles"], entry["waves"])]
     tiles += [tile for tile in FUSED_TILES if TILE * tile[0] * tile[1] < TILE * entry["row_tiles"] * entry["waves"]]
@@ -280,7 +323,7 @@ def k1(
 
 
 def _heuristic_splits(shape: _Shape) -> int:
-    plan = _heuristic(shape)
+    plan = _in_parts(shape)
     return 1 if isinstance(plan, K1DecoupledPlan) else plan.splits
 
 

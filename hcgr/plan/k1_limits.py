@@ -19,9 +19,10 @@ from hcgr.plan.k1 import (
     K1ReducePlan,
     K1SplitKPlan,
 )
+from hcgr.plan.k1_resident import FRAGMENT_VGPRS, K1ResidentPlan
 from hcgr.requirements import Problem
 
-K1Plan = K1FusedPlan | K1SplitKPlan | K1DecoupledPlan
+K1Plan = K1FusedPlan | K1SplitKPlan | K1ResidentPlan | K1DecoupledPlan
 
 #: SIMDs of a compute unit, each with its own vector registers (CDNA3 and CDNA4 ISA manuals, wave state).
 SIMDS = 4
@@ -29,10 +30,16 @@ SIMDS = 4
 BASE_VGPRS = 42
 #: The same for each 16-row tile: the next pair of R and y (16), the pair being multiplied (8), its scales (8).
 ROW_TILE_VGPRS = 32
-#: Registers of one weight fragment that is on its way to LDS through them.
-FRAGMENT_VGPRS = 4
 #: (row_tiles, waves) of a fused workgroup, most rows first: more rows reread the weights from L2 less often.
 FUSED_TILES = ((1, 8), (2, 4), (1, 4), (1, 2), (1, 1))
+#: Column tiles of a wave on the resident path: the addresses of its weights are scalar, and more of them spill.
+RESIDENT_OWNED_TILES = 4
+#: (row_tiles, waves) of a resident workgroup, most rows first, for the same reason. A wave's share of a stream grows
+#: with the rows, so more do not fit.
+RESIDENT_TILES = ((2, 8), (1, 8))
+#: Rows from which an unfolded weight takes the resident path. With fewer, the compute units that it leaves idle cost
+#: more than it saves: :mod:`hcgr.tuned.model` finds it faster at 256 rows and slower at 128, on either architecture.
+RESIDENT_ROWS = 256
 #: Workgroups worth having, as a share of the compute units: fewer splits beat a last quarter of idle units.
 FILLED = 0.75
 #: (rows from which it holds, most partial traffic as a share of the compulsory). The totals that these leave
@@ -134,6 +141,34 @@ def decoupled_problems(plan: K1DecoupledPlan, arch: Arch) -> Iterator[Problem]:
     yield from broken
 
 
+def resident_vgprs(plan: K1ResidentPlan) -> int:
+    """Registers a lane of a resident plan needs: the rows it holds, accumulators, the weights and operands of a pair of
+    steps, norm weights of a slot. An estimate that no spilling build passes."""
+    pair = 2 * FRAGMENT_VGPRS * (plan.owned_tiles + plan.row_tiles + (2 if plan.norm_f32 else 1))
+    return plan.resident_vgprs + plan.accumulator_vgprs + pair + BASE_VGPRS
+
+
+def resident_problems(plan: K1ResidentPlan, arch: Arch) -> Iterator[Problem]:
+    """Why `plan` cannot be built for `arch`; nothing if it can."""
+    broken = [
+        *_shape_problems(plan.hc, plan.hs, plan.n_pad, plan.live, plan.mfma_k, arch),
+        *_tile_problems(plan.row_tiles, plan.waves),
+    ]
+    if not broken and plan.hs % (PAIR * plan.waves):
+        accepted = f"a divisor of the {plan.hs // PAIR} pairs of steps in HS={plan.hs}"
+        broken.append(Problem("waves", accepted, str(plan.waves)))
+    if not broken and (plan.splits < 1 or plan.hc % plan.splits):
+        broken.append(Problem("split_k", f"a divisor of HC={plan.hc}", str(plan.splits)))
+    if not broken and plan.owned_tiles > RESIDENT_OWNED_TILES:
+        most = RESIDENT_OWNED_TILES * plan.waves
+        broken.append(
+            Problem("plan", f"of at most {most} column tiles with {plan.waves} waves", str(plan.column_tiles))
+        )
+    if not broken:
+        broken = list(_resource_problems(plan.lds_bytes, resident_vgprs(plan), plan.waves, arch))
+    yield from broken
+
+
 def max_stages(plan: K1DecoupledPlan, arch: Arch) -> int:
     """Deepest pipeline of `plan`'s tile: LDS, the reach of vmcnt, and the steps there are."""
     by_lds = arch.lds_bytes * plan.stages // plan.lds_bytes if plan.stages > 0 else 0
@@ -174,11 +209,18 @@ def k1_workspace(plan: K1Plan, tokens: int) -> dict[str, tuple[tuple[int, ...], 
     return shapes
 
 
-def compulsory_bytes(tokens: int, hc: int, hs: int, n_pad: int) -> int:
+def compulsory_bytes(tokens: int, hc: int, hs: int, n_pad: int, combine: bool = True) -> int:
     """Bytes of combine_and_mix that no kernel can avoid: R, y, R2 written and read once, packed written and
-    read, rrms, x, and both weights once."""
-    row = 2 * (3 * hc * hs + 2 * hs + 2 * n_pad) + 8 * hc
+    read, rrms, x, and both weights once. Without `combine` those of mix: R read twice, no y and no R2."""
+    streams, blocks = (3, 2) if combine else (2, 1)
+    row = 2 * (streams * hc * hs + blocks * hs + 2 * n_pad) + 8 * hc
     return tokens * row + 2 * hc * hs * 2 * n_pad
+
+
+def partial_budget(tokens: int, hc: int, hs: int, n_pad: int, combine: bool = True) -> float:
+    """Most bytes of partials, written and read, by :data:`PARTIAL_SHARES`."""
+    share = next(share for rows, share in PARTIAL_SHARES if tokens >= rows)
+    return share * compulsory_bytes(tokens, hc, hs, n_pad, combine)
 
 
 @lru_cache(maxsize=1024)
@@ -192,8 +234,7 @@ def plan_k1_fused(
     Raises:
         ValueError: if no tile fits the shape.
     """
-    share = next(share for rows, share in PARTIAL_SHARES if tokens >= rows)
-    budget = share * compulsory_bytes(tokens, hc, hs, n_pad)
+    budget = partial_budget(tokens, hc, hs, n_pad)
     slices = [n for n in range(1, hs // PAIR + 1) if hs % (n * PAIR) == 0]
     splits = [n for n in range(1, hc) if hc % n == 0] + [hc * n for n in slices]
     best: K1FusedPlan | None = None
@@ -213,4 +254,41 @@ def plan_k1_fused(
                 best = plan
     if best is None:
         raise ValueError(f"no fused K1 tile fits hc={hc}, hs={hs}, n_pad={n_pad} on {arch.name}")
+    return best
+
+
+@lru_cache(maxsize=1024)
+def plan_k1_resident(
+    tokens: int,
+    hc: int,
+    hs: int,
+    n_pad: int,
+    live: int,
+    arch: Arch,
+    cus: int,
+    combine: bool = True,
+    norm_f32: bool = False,
+    norm_full: bool = False,
+) -> K1ResidentPlan | None:
+    """The resident plan for `tokens` rows on `cus` compute units: as :func:`plan_k1_fused`, in whole streams.
+
+    ``None`` if no tile fits the shape.
+    """
+    budget = partial_budget(tokens, hc, hs, n_pad, combine)
+    best: K1ResidentPlan | None = None
+    for row_tiles, waves in RESIDENT_TILES:
+        if row_tiles > 1 and TILE * row_tiles >= 2 * tokens:
+            continue  # half of its rows would be padding
+        for splits in (n for n in range(1, hc + 1) if hc % n == 0):
+            if splits > 1 and splits * tokens * -(-live // TILE) * TILE * 8 > budget:
+                break
+            plan = K1ResidentPlan(
+                hc, hs, n_pad, live, combine, splits, row_tiles, waves, arch.mfma_k, norm_f32, norm_full
+            )
+            if any(resident_problems(plan, arch)):
+                continue
+            if plan.workgroups(tokens) >= FILLED * cus:
+                return plan
+            if best is None or plan.workgroups(tokens) > best.workgroups(tokens):
+                best = plan
     return best

@@ -25,6 +25,7 @@ from hcgr.arch import Arch, Part
 from hcgr.plan import choose, k1_limits
 from hcgr.plan.k1 import FRAGMENT_BYTES, STEP, TILE, K1DecoupledPlan, K1FusedPlan, K1SplitKPlan
 from hcgr.plan.k1_limits import FUSED_TILES, K1Plan
+from hcgr.plan.k1_resident import K1ResidentPlan
 from hcgr.plan.k2 import BLOCK_ROWS, WAVE_CHUNK, K2Plan
 from hcgr.tuned import table
 from hcgr.tuned.tuner import Candidate, Evaluation, Job, export, tune
@@ -35,8 +36,8 @@ L2_BYTES, L1_BYTES, LDS_BYTES = 16 * 128, 128, 128
 VECTOR_LANES, SIMDS = 64, 4
 #: Vector instructions an element, transcendentals counted as four: COMBINE and its square (two widenings, fma,
 #: rounding, widening, fma); sigma (multiply, exp2, add, rcp); SiLU (widening, quotient, sigma, product, rounding);
-#: a gated element (sigma, widening, rrms, fma).
-COMBINE_OPS, SIGMOID_OPS = 6, 10
+#: a gated element (sigma, widening, rrms, fma); an element of xn (widening, two products, rounding).
+COMBINE_OPS, SIGMOID_OPS, NORM_OPS = 6, 10, 4
 SILU_OPS, GATE_OPS = SIGMOID_OPS + 4, SIGMOID_OPS + 3
 #: Registers of a K2 wave beside weights and sums; see hcgr.plan.k2.MAX_HELD.
 K2_BASE_VGPRS = 105
@@ -154,12 +155,32 @@ def _decoupled_work(plan: K1DecoupledPlan, tokens: int, arch: Arch) -> Work:
     )
 
 
+def _resident_work(plan: K1ResidentPlan, tokens: int, arch: Arch) -> Work:
+    """The one-pass GEMM of an unfolded weight: every wave reads all rows' operands from LDS."""
+    streams, (residual, block_output) = plan.hc // plan.splits, _row_bytes(plan.hc, plan.hs)
+    weight = 2 * plan.hc * plan.hs * TILE * plan.column_tiles
+    partial = tokens * plan.partial_columns * plan.splits * 4 if plan.splits > 1 else tokens * plan.n_pad * 2
+    elements = plan.rows * plan.hs * streams
+    return Work(
+        plan.workgroups(tokens),
+        tokens * (2 * residual + block_output) + weight + partial,
+        plan.rows * (2 * residual / plan.splits + block_output * streams) + weight / plan.splits,
+        2.0 * TILE * plan.column_tiles * elements,
+        2 * (plan.waves + 1) * elements,
+        (COMBINE_OPS + NORM_OPS) * elements,
+        plan.waves,
+        resident(plan.waves, k1_limits.resident_vgprs(plan), plan.lds_bytes, arch),
+    )
+
+
 def k1_works(plan: K1Plan, tokens: int, arch: Arch) -> list[Work]:
     """The launches of a K1 plan for a call with COMBINE."""
     residual, block_output = _row_bytes(plan.hc, plan.hs)
     if isinstance(plan, K1DecoupledPlan):
         return [_norm_work(plan.hc, plan.hs, tokens), _decoupled_work(plan, tokens, arch)]
-    if isinstance(plan, K1SplitKPlan):
+    if isinstance(plan, K1ResidentPlan):
+        works = [_resident_work(plan, tokens, arch)]
+    elif isinstance(plan, K1SplitKPlan):
         works = [_norm_work(plan.hc, plan.hs, tokens), _gemm_work(plan.tile, tokens, residual, 0, arch)]
     else:
         works = [_gemm_work(plan, tokens, residual + block_output, residual, arch)]
@@ -194,8 +215,7 @@ def k1_candidates(tokens: int, n_pad: int, arch: Arch) -> Iterator[Candidate]:
     """Every K1 plan for a folded weight that can be built, divides the rows, and keeps what it moves beyond the
     compulsory (partials, R2 once more) in its budget."""
     dma = 16 if 16 in arch.lds_dma_bytes else 0
-    share = next(share for rows, share in k1_limits.PARTIAL_SHARES if tokens >= rows)
-    budget = share * k1_limits.compulsory_bytes(tokens, HC, HS, n_pad)
+    budget = k1_limits.partial_budget(tokens, HC, HS, n_pad)
     fused = K1FusedPlan(HC, HS, n_pad, LIVE, mfma_k=arch.mfma_k, dma_bytes=dma)
     tiles = [tile for tile in FUSED_TILES if tokens % (TILE * tile[0] * tile[1]) == 0]
     slices = [n for n in range(1, HS // 64 + 1) if HS % (n * 64) == 0]

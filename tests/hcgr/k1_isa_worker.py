@@ -24,9 +24,9 @@ def compile_plan(arch: str, kernel: str, name: str, fields: dict[str, Any]) -> d
     from flydsl.compiler.jit_function import _extract_isa_text
 
     from hcgr import dispatch
-    from hcgr.plan import k1
+    from hcgr.plan import k1, k1_resident
 
-    plan = getattr(k1, name)(**fields)
+    plan = getattr(k1_resident if kernel == "k1_resident" else k1, name)(**fields)
     handle: Any = dispatch.get_handle(f"hcgr.kernels.{kernel}", plan, arch, torch.device("cpu"))
     text = _extract_isa_text(handle._keepalive.ir)
     code, _, metadata = text.partition(".amdgpu_metadata")

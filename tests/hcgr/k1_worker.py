@@ -38,7 +38,7 @@ def inputs_of(case: dict[str, Any]) -> Any:
 def launches_of(case: dict[str, Any], t: dict[str, Any], eps: float, arch: str) -> Any:
     """The plan of a case, and its launches: (kernel, plan, tensors, scalars)."""
     from hcgr import arch as arch_table
-    from hcgr.plan import k1, k1_limits
+    from hcgr.plan import k1, k1_limits, k1_resident
 
     arch_entry = arch_table.get(arch)
     m, hc, hs, n_pad = (case[name] for name in ("m", "hc", "hs", "n_pad"))
@@ -57,6 +57,10 @@ def launches_of(case: dict[str, Any], t: dict[str, Any], eps: float, arch: str) 
     elif case["path"] == "split_k":
         plan = k1.K1SplitKPlan(hc, hs, n_pad, live, **tile, **norm)
         problems = k1_limits.split_k_problems(plan, arch_entry)
+    elif case["path"] == "resident":
+        del tile["dma_bytes"]
+        plan = k1_resident.K1ResidentPlan(hc, hs, n_pad, live, combine, **tile, **norm)
+        problems = k1_limits.resident_problems(plan, arch_entry)
     else:
         tile["dma_bytes"] = tile["dma_bytes"] or 4
         plan = k1.K1DecoupledPlan(hc, hs, n_pad, live, case["fold"], **tile)
@@ -74,6 +78,12 @@ def launches_of(case: dict[str, Any], t: dict[str, Any], eps: float, arch: str) 
             "rrms": t["rrms"], "out": out, "squares": work.get("squares", spare),
         }  # fmt: skip
         sequence.append(("k1_fused", plan, tensors, (m, *strides, eps, plan.workgroups(m))))
+    elif case["path"] == "resident":
+        tensors = {
+            "residual": t["residual"], "block_output": y, "injection": inj, "norm_weight": t["norm_weight"],
+            "weight": t["weight"], "r2": r2, "rrms": t["rrms"], "out": out,
+        }  # fmt: skip
+        sequence.append(("k1_resident", plan, tensors, (m, *strides, eps, plan.workgroups(m))))
     else:
         first = k1_limits.norm_plan(plan, combine, **norm)
         tensors = {
@@ -103,7 +113,7 @@ def launches_of(case: dict[str, Any], t: dict[str, Any], eps: float, arch: str) 
 def run_case(case: dict[str, Any], arch: str) -> dict[str, Any]:
     """One K1 call.
 
-    Keys of a case: path (fused, split_k, decoupled), m, hc, hs, r, n_pad, fold; optional combine, exact, eps,
+    Keys of a case: path (fused, split_k, resident, decoupled), m, hc, hs, r, n_pad, fold; optional combine, exact, eps,
     kind, norm_f32, norm_full, residual_pad and y_pad (extra row stride), plan (fields of the plan), checks
     (more than memcheck, initcheck and counts), and before: rows in front of the m that are checked. Those are
     neither filled nor run, so that tensors of many GiB cost nothing.

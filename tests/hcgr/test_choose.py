@@ -12,9 +12,10 @@ import pytest
 from hcgr import arch as arch_table
 from hcgr.plan import choose, k1_limits
 from hcgr.plan.k1 import K1DecoupledPlan, K1FusedPlan, K1SplitKPlan
+from hcgr.plan.k1_resident import K1ResidentPlan
 from hcgr.plan.k2 import K2Plan, plan_k2
 from hcgr.plan.skinny import SkinnyPlan
-from hcgr.tuned import table
+from hcgr.tuned import model, table
 
 HC, HS, R, N_PAD = 4, 2560, 320, 336
 LIVE = R + HC
@@ -96,12 +97,47 @@ def test_every_shape_has_plans_within_the_arch(folded: bool, hc: int, hs: int, c
             elif isinstance(plan, K1FusedPlan):
                 assert not list(k1_limits.fused_problems(plan, entry))
                 assert plan.workgroups(tokens) * plan.lanes < 1 << 32
+            elif isinstance(plan, K1ResidentPlan):
+                assert tokens >= k1_limits.RESIDENT_ROWS
+                assert not list(k1_limits.resident_problems(plan, entry))
+                assert plan.workgroups(tokens) * plan.lanes < 1 << 32
             else:
                 assert isinstance(plan, K1SplitKPlan)
+                assert tokens < k1_limits.RESIDENT_ROWS or hs == 40960
                 assert not list(k1_limits.split_k_problems(plan, entry))
             second = choose.k2(tokens, hc, hs, rank, arch, cus, n_pad)
             assert not list(second.problems(entry))
             assert tokens <= second.max_tokens()
+
+
+@pytest.mark.parametrize("arch", arch_table.ARCHS)
+@pytest.mark.parametrize("combine", [True, False])
+def test_many_rows_of_an_unfolded_weight_are_resident(combine: bool, arch: str) -> None:
+    norm = {"norm_f32": True, "norm_full": True}
+    plan = k1(256, arch, folded=False, combine=combine, **norm)
+    assert isinstance(plan, K1ResidentPlan)
+    assert {name: getattr(plan, name) for name in ("combine", *norm)} == {"combine": combine, **norm}
+    assert isinstance(k1(255, arch, folded=False), K1SplitKPlan)
+    assert isinstance(k1(17, arch, folded=False, rows=256), K1ResidentPlan)
+    # Asked to be split, it is; so is what is not unfolded, and a stream that no workgroup holds.
+    for request in (choose.Request(4), choose.Request("auto", None, 16)):
+        assert isinstance(k1(256, arch, folded=False, request=request), K1SplitKPlan)
+    assert isinstance(k1(256, arch), K1FusedPlan)
+    assert isinstance(k1(256, arch, folded=False, hs=40960), K1SplitKPlan)
+
+
+@pytest.mark.parametrize("arch", arch_table.ARCHS.values(), ids=lambda arch: arch.name)
+def test_the_model_finds_the_resident_path_faster_from_where_it_is_taken(arch: arch_table.Arch) -> None:
+    part = arch.parts[0]
+
+    def seconds(tokens: int, plan: Any) -> float:
+        return sum(model.launch_seconds(work, arch, part) for work in model.k1_works(plan, tokens, arch))
+
+    for tokens, faster in ((128, False), (256, True), (512, True), (2048, True), (8192, True), (65536, True)):
+        resident = k1_limits.plan_k1_resident(tokens, HC, HS, N_PAD, LIVE, arch, part.cus)
+        tile = k1_limits.plan_k1_fused(tokens, HC, HS, N_PAD, LIVE, arch, part.cus)
+        split = K1SplitKPlan(HC, HS, N_PAD, LIVE, tile.splits, tile.row_tiles, tile.waves, tile.mfma_k, tile.dma_bytes)
+        assert (seconds(tokens, resident) < seconds(tokens, split)) is faster, tokens
 
 
 def test_fewer_cus_need_fewer_workgroups() -> None:
@@ -180,6 +216,16 @@ def test_the_table_chooses(entries: dict[str, Any]) -> None:
     assert k1(64, folded=False) == K1SplitKPlan(HC, HS, N_PAD, LIVE, 4, 1, 4, 32, 16)
     assert k1(1024) == K1DecoupledPlan(HC, HS, N_PAD, LIVE, True, 3, 1, 1, 4, 32, 16)
     assert k1(1 << 20).stages == 3
+
+
+def test_splits_of_the_table_are_for_what_is_split(entries: dict[str, Any]) -> None:
+    entries["k1"] = {64: split(split_k=4), 512: split(split_k=4), 4096: decoupled()}
+    assert isinstance(k1(128, folded=False), K1SplitKPlan)
+    assert isinstance(k1(512, folded=False), K1ResidentPlan)
+    assert k1(512, folded=False, hs=40960, hc=4) == k1(
+        512, folded=False, hs=40960, hc=4, request=choose.Request(use_tuned=False)
+    )
+    assert isinstance(k1(4096, folded=False), K1DecoupledPlan)
 
 
 def test_below_the_smallest_key_and_for_method_heuristic(entries: dict[str, Any]) -> None:

@@ -181,3 +181,10 @@ def test_calls_that_must_be_accepted(name: str, no_launch: NoLaunch) -> None:
     call.update(change(call))
     FUNCTIONS[entry](**call)
     assert no_launch.launches
+
+
+def test_a_message_shows_the_beginning_of_what_is_long() -> None:
+    with pytest.raises(TypeError) as caught:
+        FUNCTIONS["k2"](**{**calls.k2(), "lora": [[0.0] * 4096] * 64})
+    assert str(caught.value).startswith("lora must be a tensor, got list [[0.0, 0.0,")
+    assert len(str(caught.value)) < 200

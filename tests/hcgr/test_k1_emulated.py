@@ -28,6 +28,10 @@ def split_k(m: int, plan: dict[str, Any], base: dict[str, Any] = SMALL, **more: 
     return {"path": "split_k", "fold": False, **base, "m": m, "plan": plan, **more}
 
 
+def resident(m: int, plan: dict[str, Any], base: dict[str, Any] = SMALL, **more: Any) -> dict[str, Any]:
+    return {"path": "resident", "fold": False, **base, "m": m, "plan": plan, **more}
+
+
 def decoupled(m: int, fold: bool, plan: dict[str, Any], base: dict[str, Any] = SMALL, **more: Any) -> dict[str, Any]:
     return {"path": "decoupled", "fold": fold, **base, "m": m, "plan": plan, **more}
 
@@ -73,6 +77,24 @@ CASES: dict[str, list[dict[str, Any]]] = {
         split_k(5, {"waves": 1, "splits": 4}, PRODUCTION, n_pad=384),
         split_k(64, {"waves": 4, "splits": 4}),
         {**split_k(5, {"waves": 1, "splits": 16}), **FAR},
+    ],
+    "resident": [
+        *(resident(m, {"waves": 2}, exact=True) for m in (1, 15, 16, 17)),
+        resident(37, {"waves": 4, "splits": 2, "row_tiles": 2}, exact=True, eps=3.0, **ORDER),
+        resident(17, {"waves": 8, "splits": 4, "row_tiles": 2}, exact=True, **ORDER),
+        resident(31, {"waves": 1, "splits": 2}, exact=True, n_pad=48),
+        resident(9, {"waves": 2}, exact=True, hc=2, n_pad=64),
+        resident(9, {"waves": 2, "splits": 2}, exact=True, hc=8, r=39, n_pad=48),
+        resident(20, {"waves": 2, "splits": 4}, norm_f32=True, r=28),
+        resident(20, {"waves": 2, "row_tiles": 2}, norm_full=True),
+        resident(20, {"waves": 2, "splits": 2}, norm_f32=True, norm_full=True),
+        resident(20, {"waves": 2}, combine=False, residual_pad=16),
+        resident(20, {"waves": 2, "splits": 4}, kind="special", residual_pad=8, y_pad=24),
+        resident(20, {"waves": 1, "splits": 2}, kind="wide", hs=1536),
+        resident(3, {"waves": 8}, hc=2, hs=8192, kind="large_mean"),
+        resident(5, {"waves": 8, "splits": 4}, PRODUCTION, n_pad=384),
+        resident(17, {"waves": 8, "splits": 4, "row_tiles": 2}, PRODUCTION),
+        {**resident(5, {"waves": 1, "splits": 2}), **FAR},
     ],
     "decoupled": [
         *(decoupled(m, True, {"waves": 1}, exact=True) for m in (1, 15, 16, 17)),
@@ -141,11 +163,11 @@ WHOLE_LINES = [case for case in ALL if not CASES[case[1]][case[2]].get("residual
 
 @pytest.mark.parametrize(("arch", "path", "index"), WHOLE_LINES, ids=label)
 def test_residual_moves_once(arch: str, path: str, index: int) -> None:
-    """128-byte lines, summed over workgroups: the fused path reads R once, the others R2 once more a group."""
+    """128-byte lines, summed over workgroups: the one-pass paths read R once, the others R2 once more a group."""
     case, outcome = CASES[path][index], result(arch, path, index)
     lines = case["m"] * case["hc"] * case["hs"] * 2 // 128
     read = [launch.get("residual", {}).get("lines_read_by_workgroups", 0) for launch in outcome["lines"]]
-    assert sum(read) == lines * (1 if case.get("combine", True) or path == "fused" else 2)
+    assert sum(read) == lines * (1 if case.get("combine", True) or path in ("fused", "resident") else 2)
     if case.get("combine", True):
         written = [launch.get("r2", {}).get("lines_written_by_workgroups", 0) for launch in outcome["lines"]]
         assert sum(written) == lines

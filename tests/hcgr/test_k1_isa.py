@@ -13,6 +13,7 @@ import pytest
 
 from hcgr.arch import ARCHS
 from hcgr.plan import k1, k1_limits
+from hcgr.plan.k1_resident import K1ResidentPlan
 
 from .workers import in_turn, run_worker
 
@@ -51,6 +52,21 @@ def split_k_plans(arch: str) -> list[k1.K1SplitKPlan]:
     return [k1.K1SplitKPlan(**{**base, **shape}) for shape in in_turn(arch, shapes, 1)]
 
 
+def resident_plans(arch: str) -> list[K1ResidentPlan]:
+    base = {**PRODUCTION, "mfma_k": ARCHS[arch].mfma_k}
+    shapes: list[dict[str, Any]] = [
+        {"row_tiles": 2},
+        {"splits": 4},
+        {"norm_f32": True, "norm_full": True},
+        {"row_tiles": 2, "splits": 4, "norm_f32": True, "norm_full": True},
+        {"row_tiles": 2, "splits": 2, "combine": False},
+        {"n_pad": 384, "live": 384, "norm_full": True, "combine": False},
+        {"hc": 2, "hs": 8192, "live": 322},
+        {"hc": 8, "hs": 512, "waves": 4, "row_tiles": 2, "n_pad": 48, "live": 48},
+    ]
+    return [K1ResidentPlan(**{**base, **shape}) for shape in in_turn(arch, shapes, 2)]
+
+
 def decoupled_plans(arch: str) -> list[k1.K1DecoupledPlan]:
     entry = ARCHS[arch]
     base = {**PRODUCTION, "mfma_k": entry.mfma_k}
@@ -78,6 +94,7 @@ def other_plans(arch: str) -> list[Any]:
 MODULES = {
     k1.K1FusedPlan: "k1_fused",
     k1.K1SplitKPlan: "k1_split_k",
+    K1ResidentPlan: "k1_resident",
     k1.K1DecoupledPlan: "k1_decoupled",
     k1.K1NormPlan: "k1_combine_norm",
     k1.K1ReducePlan: "k1_reduce",
@@ -85,7 +102,8 @@ MODULES = {
 
 
 def every_plan(arch: str) -> list[Any]:
-    return [*fused_plans(arch), *split_k_plans(arch), *decoupled_plans(arch), *other_plans(arch)]
+    one_pass = [*fused_plans(arch), *split_k_plans(arch), *resident_plans(arch)]
+    return [*one_pass, *decoupled_plans(arch), *other_plans(arch)]
 
 
 @cache
@@ -142,6 +160,8 @@ def test_every_plan_here_is_within_the_limits_that_are_told() -> None:
             assert not list(k1_limits.fused_problems(fused, arch))
         for split_k in split_k_plans(name):
             assert not list(k1_limits.split_k_problems(split_k, arch))
+        for resident in resident_plans(name):
+            assert not list(k1_limits.resident_problems(resident, arch))
         for decoupled in decoupled_plans(name):
             assert not list(k1_limits.decoupled_problems(decoupled, arch))
 
@@ -154,7 +174,7 @@ def test_no_spill_no_scratch_no_descriptor(arch: str, plan: Any) -> None:
     assert not [line for line in built["instructions"] if re.match(r"(buffer|flat|scratch)_(load|store)", line)]
 
 
-@each(fused_plans, split_k_plans, decoupled_plans)
+@each(fused_plans, split_k_plans, resident_plans, decoupled_plans)
 def test_lds_and_registers_are_what_the_plan_says(arch: str, plan: Any) -> None:
     tile = getattr(plan, "tile", plan)
     metadata = build(arch)[plan]["metadata"]
@@ -219,6 +239,31 @@ def test_weights_by_lds_dma_wait_for_all_but_the_prefetched_rows(arch: str, plan
     sent = max(i for i, line in enumerate(second) if line.startswith("global_load_lds_dwordx4"))
     assert not [line for line in second[sent + 1 :] if line.startswith("global_")]
     assert 0 in waits_of(second[sent + 1 :])
+
+
+@each(resident_plans)
+def test_resident_registers_are_within_the_estimate_that_limits_plans(arch: str, plan: K1ResidentPlan) -> None:
+    vgprs = int(build(arch)[plan]["metadata"]["vgpr_count"])
+    assert vgprs <= k1_limits.resident_vgprs(plan)
+    # One row tile of the production width leaves room for a second workgroup: one loads while the other multiplies.
+    if (plan.row_tiles, plan.hs, plan.n_pad) == (1, 2560, 336):
+        assert ARCHS[arch].waves_per_simd(vgprs) * k1_limits.SIMDS >= 2 * plan.waves
+
+
+@each(resident_plans)
+def test_resident_loads_stores_and_matrix_instructions(arch: str, plan: K1ResidentPlan) -> None:
+    """Of the text: slots are unrolled, and the last pair of steps of a stream, which fetches no weights, is apart."""
+    count = mnemonics(build(arch)[plan]["instructions"])
+    steps, rows = 2 * plan.owned_tiles, 2 * plan.row_tiles * plan.slots
+    assert sum(n for name, n in count.items() if name.startswith("v_mfma")) == (
+        (plan.slots + 1) * steps * plan.row_tiles * (32 // plan.mfma_k)
+    )
+    gains = 2 * plan.slots * (2 if plan.norm_f32 else 1)
+    assert count["global_load_dwordx4"] == rows * (2 if plan.combine else 1) + gains + (plan.slots + 1) * steps
+    partials = 0 if plan.splits == 1 else plan.row_tiles * plan.owned_tiles
+    assert count["global_store_dwordx4"] == (rows if plan.combine else 0) + partials
+    # Around the sums of squares and around each slot.
+    assert count["s_barrier"] == 2 + 2 * plan.slots
 
 
 @each(fused_plans)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ import torch
 from hcgr.arch import ARCHS, GFX942, GFX950, Arch
 from hcgr.plan import k1_limits
 from hcgr.plan.k1 import K1DecoupledPlan, K1FusedPlan, K1NormPlan, K1ReducePlan, K1SplitKPlan
+from hcgr.plan.k1_resident import K1ResidentPlan
 
 FUSED = K1FusedPlan(4, 2560, 336, 324)
 DECOUPLED = K1DecoupledPlan(4, 2560, 336, 324)
+RESIDENT = K1ResidentPlan(4, 2560, 336, 324, row_tiles=2)
 
 
 def told(problems: Any) -> str:
@@ -84,6 +87,40 @@ def test_split_k_has_the_limits_of_its_tile() -> None:
     assert not told(k1_limits.split_k_problems(replace(plan, splits=4), GFX942))
 
 
+def test_geometry_of_a_resident_workgroup() -> None:
+    assert (RESIDENT.rows, RESIDENT.lanes, RESIDENT.column_tiles, RESIDENT.owned_tiles) == (32, 512, 21, 3)
+    assert (RESIDENT.slots, RESIDENT.streams, RESIDENT.lds_bytes) == (5, 4, 32 * 1024)
+    # Five pairs of steps of 32 rows: 40 columns a lane and row, two to a register. Six sums of four.
+    assert (RESIDENT.resident_vgprs, RESIDENT.accumulator_vgprs) == (80, 24)
+    assert replace(RESIDENT, splits=2).workgroups(33) == 4
+    assert RESIDENT.mfmas(33) == 4 * 21 * 640
+    most = RESIDENT.max_tokens()
+    assert RESIDENT.workgroups(most) * RESIDENT.lanes < 1 << 32 <= RESIDENT.workgroups(most + 1) * RESIDENT.lanes
+
+
+@pytest.mark.parametrize(
+    ("changed", "arch", "words"),
+    [
+        ({"hs": 2500}, GFX942, ["hs", "512", "2500"]),
+        ({"live": 337}, GFX942, ["live", "n_pad=336", "337"]),
+        ({"mfma_k": 32}, GFX942, ["mfma_k", "gfx942", "32"]),
+        ({"waves": 9}, GFX950, ["waves", "1 to 8", "9"]),
+        ({"waves": 3}, GFX950, ["waves", "40 pairs", "HS=2560", "3"]),
+        ({"splits": 3}, GFX950, ["split_k", "divisor of HC=4", "3"]),
+        ({"splits": 8}, GFX950, ["split_k", "divisor of HC=4", "8"]),
+        ({"row_tiles": 0}, GFX942, ["row_tiles", "0"]),
+        ({"row_tiles": 4}, GFX942, ["plan", "256 vector registers", "8 waves", "gfx942"]),
+        ({"n_pad": 528, "live": 516}, GFX950, ["plan", "at most 32 column tiles with 8 waves", "33"]),
+        ({"hs": 40960, "row_tiles": 1}, GFX950, ["plan", "256 vector registers", "about 734"]),
+        ({"hs": 512, "row_tiles": 5, "live": 16}, GFX942, ["plan", "65536 bytes of LDS", "gfx942", "81920"]),
+    ],
+)
+def test_resident_limits(changed: dict[str, Any], arch: Arch, words: list[str]) -> None:
+    message = told(k1_limits.resident_problems(replace(RESIDENT, **changed), arch))
+    assert message
+    assert not [word for word in words if word not in message], message
+
+
 @pytest.mark.parametrize(
     ("plan", "arch", "deepest"),
     [
@@ -134,6 +171,8 @@ def test_workspaces() -> None:
     raw = work(replace(FUSED, splits=8), 100)
     assert raw == {"partials": ((8, 100, 336), torch.float32), "squares": ((8, 100), torch.float32)}
     assert work(K1SplitKPlan(4, 2560, 336, 324, 8), 100) == {"partials": ((8, 100, 336), torch.float32)}
+    assert work(RESIDENT, 100) == {}
+    assert work(replace(RESIDENT, splits=4), 100) == {"partials": ((4, 100, 336), torch.float32)}
     assert work(DECOUPLED, 100) == {}
     assert work(replace(DECOUPLED, folded=False), 100) == {"xn": ((100, 10240), torch.bfloat16)}
 
@@ -145,6 +184,8 @@ def test_kernels_before_and_after() -> None:
     split = K1SplitKPlan(4, 2560, 336, 324, 8)
     assert k1_limits.reduce_plan(split) == K1ReducePlan(4, 2560, 336, 324, 8, False)
     assert k1_limits.reduce_plan(DECOUPLED) is None
+    assert k1_limits.reduce_plan(RESIDENT) is None
+    assert k1_limits.reduce_plan(replace(RESIDENT, splits=4)) == K1ReducePlan(4, 2560, 336, 324, 4, False)
     norm = {"norm_f32": True, "norm_full": True}
     assert k1_limits.norm_plan(split, True, **norm) == K1NormPlan(4, 2560)
     assert k1_limits.norm_plan(DECOUPLED, False, **norm) == K1NormPlan(4, 2560, False)
@@ -152,12 +193,12 @@ def test_kernels_before_and_after() -> None:
     assert k1_limits.norm_plan(unfolded, True, **norm) == K1NormPlan(4, 2560, True, True, True, True)
 
 
-def traffic_ratio(plan: K1FusedPlan, tokens: int) -> float:
+def traffic_ratio(plan: K1FusedPlan | K1ResidentPlan, tokens: int) -> float:
     """Bytes of combine_and_mix by this plan over the compulsory: partials are written and read once."""
     extra = 0
     for shape, dtype in k1_limits.k1_workspace(plan, tokens).values():
         extra += 2 * torch.Size(shape).numel() * dtype.itemsize
-    return 1 + extra / k1_limits.compulsory_bytes(tokens, plan.hc, plan.hs, plan.n_pad)
+    return 1 + extra / k1_limits.compulsory_bytes(tokens, plan.hc, plan.hs, plan.n_pad, plan.combine)
 
 
 @pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)
@@ -171,6 +212,26 @@ def test_heuristic_stays_within_the_traffic_budget_and_fills_large_calls(arch: A
             assert plan.workgroups(tokens) >= k1_limits.FILLED * cus
         if tokens >= 128 * cus:
             assert traffic_ratio(plan, tokens) == 1.0
+
+
+@pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)
+@pytest.mark.parametrize("tokens", [256, 512, 777, 1024, 2048, 4096, 8192, 16384, 65536, 10_000_000])
+def test_resident_heuristic_stays_within_the_traffic_budget_and_fills_large_calls(arch: Arch, tokens: int) -> None:
+    for cus, combine in product((80, 228, 256, 304), (True, False)):
+        plan = k1_limits.plan_k1_resident(tokens, 4, 2560, 336, 324, arch, cus, combine)
+        assert plan is not None
+        assert not told(k1_limits.resident_problems(plan, arch))
+        assert traffic_ratio(plan, tokens) <= (1.20 if tokens >= 2048 else 1.35)
+        if tokens >= 2048:
+            assert plan.workgroups(tokens) >= k1_limits.FILLED * cus
+        if tokens >= 32 * cus:
+            assert (traffic_ratio(plan, tokens), plan.row_tiles) == (1.0, 2)
+
+
+def test_resident_heuristic_where_no_workgroup_can_hold_a_stream() -> None:
+    assert k1_limits.plan_k1_resident(4096, 4, 8192, 336, 324, GFX942, 304) is not None
+    assert k1_limits.plan_k1_resident(4096, 4, 40960, 336, 324, GFX942, 304) is None
+    assert k1_limits.plan_k1_resident(4096, 4, 100, 336, 324, GFX942, 304) is None
 
 
 @pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)

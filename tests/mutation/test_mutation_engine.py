@@ -475,3 +475,28 @@ def test_an_interrupt_is_said_and_keeps_what_was_done(
     assert code == 130
     assert "--resume" in capsys.readouterr().err
     assert state.read_text()
+
+
+def test_a_result_has_the_jobs_of_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: type[FakePool]
+) -> None:
+    class Shrinking(executors.Local):
+        """A cluster whose workers go with the first pool."""
+
+        left = 5
+
+        @property
+        def jobs(self) -> int:
+            return self.left
+
+        def __init__(self, *arguments: Any) -> None: ...
+
+        def pool(self, *arguments: Any) -> Any:
+            Shrinking.left = 1
+            return FakePool(1, *arguments)
+
+    monkeypatch.setattr(executors, "Local", Shrinking)
+    path = tmp_path / "out.json"
+    common = ["--arch", "gfx942", "--state", str(tmp_path / "s"), "--report", str(path)]
+    assert cli.main([*common, "--mutant", "loosened-tolerance/lambda"]) == 0
+    assert (json.loads(path.read_text())["jobs"], Shrinking.left) == (5, 1)

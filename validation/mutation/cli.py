@@ -229,6 +229,7 @@ def _run_arch(
     console, today = Console(), date.today()
     sources = sources_digest(root)
     settings = Settings(arch, options.jobs, options.op, root, options.every_case, today, executor=executor)
+    jobs = executor.jobs  # of a cluster's, some may be lost
     others = digest([name for name in take_part(options.op) if name not in PACKAGES])  # not below the root
     state = State(options.state, f"{sources} {options.op} {others}", arch, options.resume)
     mutants = [mutant for mutant in chosen if arch in mutant.archs]
@@ -243,7 +244,7 @@ def _run_arch(
         "command": [COMMAND, *arguments],
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - begun, 2),
-        "jobs": executor.jobs,
+        "jobs": jobs,
         "executor": outcome.executor,
         "environment": describe(),
         "source": source_state(Path(devices.__file__).parents[1]) | {"digest": sources},

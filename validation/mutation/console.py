@@ -19,25 +19,27 @@ class Console:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
         self._live = self._stream.isatty()
-        self._title, self._total, self._count = "", 0, 0
+        self._title, self._total = "", 0
+        self._ended: set[str] = set()
 
     def phase(self, arch: str, title: str, total: int) -> None:
         """A phase of ``total`` things begins."""
         self._clear()
-        self._title, self._total, self._count = f"{arch} {title}", total, 0
+        self._title, self._total = f"{arch} {title}", total
+        self._ended.clear()
         if not self._live:
             self.say(f"{self._title}: {total}")
 
     def done(self, name: str, outcome: str, what: str) -> None:
-        """One of them is done."""
-        self._count += 1
+        """One of them is done, or its outcome is revised."""
+        self._ended.add(name)
         self._clear()
         short = " ".join(what.split())
         if not self._live or outcome not in _EXPECTED:
             shown = short if len(short) <= 200 else f"{short[:197]}..."
             self.say(f"  {outcome:<10} {name}" + (f": {shown}" if shown else ""))
         if self._live:
-            line = f"{self._title} {self._count}/{self._total} {name}"
+            line = f"{self._title} {len(self._ended)}/{self._total} {name}"
             self._stream.write(line[: shutil.get_terminal_size().columns - 1])
             self._stream.flush()
 

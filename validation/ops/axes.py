@@ -11,6 +11,8 @@ from validation.grid import Axis, AxisValue, Rule
 ELEMENT = 2
 #: Most rows of the skinny path, by the op's specification.
 DECODE_ROWS = 8
+#: Rows from which an unfolded weight that nobody asks to split takes the resident path, and the widest stream of it.
+RESIDENT_ROWS, RESIDENT_HS = 256, 8192
 #: Granule of the tiled paths' rows: the matrix instruction's tile.
 TILE = 16
 
@@ -27,6 +29,13 @@ class Shape(NamedTuple):
     def width(self) -> int:
         """K = HC*HS."""
         return self.hc * self.hs
+
+
+def one_pass(rows: int, shape: Shape, fold: bool) -> str:
+    """The K1 path of a call of more rows than skinny takes, when nobody asks for another."""
+    if fold:
+        return "fused"
+    return "resident" if rows >= RESIDENT_ROWS and shape.hs <= RESIDENT_HS else "split_k"
 
 
 PRODUCTION = Shape(4, 2560, 320, 336)
@@ -55,6 +64,8 @@ DEAR_SHAPES = WIDE_SHAPES | {SHAPES[name][0] for name in ("p336", "p384", "hc8r3
 COMMON_ROWS = (0, 1, 2, 3, 8, 16, 17, 33, 64)
 #: Tile edges that are run at the small shape alone: the production shape has a neighbour of each.
 SMALL_ROWS = (15, 31, 48, 63, 112, 127)
+#: Ragged row counts of the resident path that any shape may be run with; covers have them in anchors.
+RESIDENT_EDGES = (RESIDENT_ROWS + 1, 511)
 #: Large row counts of the production shapes; the small shape is run with all of them.
 PRODUCTION_ROWS = {PRODUCTION: (512, 2048, 8193, 65536), SHAPES["p384"][0]: (512, 8192, 16399)}
 
@@ -124,6 +135,10 @@ ROWS = Axis(
     ),
     apart=(FAR_ROWS,),
 )
+#: Rows of the resident path that no other value is paired with.
+M257 = AxisValue("m257", 257, "tile boundary", "just enough rows for the resident path, and one in the last tile")
+M511 = AxisValue("m511", 511, "odd", "one row short of whole tiles")
+M2047 = AxisValue("m2047", 2047, "odd", "one row short of whole tiles, with as few splits as 2048 have")
 FOLD = Axis("fold", (AxisValue("folded", True, "production"), AxisValue("unfolded", False, "production")))
 
 
@@ -133,6 +148,8 @@ def is_long(m: Any) -> bool:
 
 
 def _rows_with_shape(m: Any, shape: Shape) -> bool:
+    if not callable(m) and m in RESIDENT_EDGES:
+        return True
     if shape in WIDE_SHAPES:
         return not callable(m) and m in (0, 1, 3, 16, 17)
     if is_long(m):

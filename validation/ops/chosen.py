@@ -54,6 +54,7 @@ _WORKGROUPS: dict[str, Callable[[Any, Sequence[slice], Workgroup], list[Workgrou
     "k1_combine_norm": lambda plan, spans, grid: _row_tiles(1, 1, spans),
     "k1_fused": lambda plan, spans, grid: _row_tiles(plan.rows, plan.splits, spans),
     "k1_split_k": lambda plan, spans, grid: _row_tiles(plan.tile.rows, plan.splits, spans),
+    "k1_resident": lambda plan, spans, grid: _row_tiles(plan.rows, plan.splits, spans),
     "k1_decoupled": lambda plan, spans, grid: _row_tiles(plan.rows, plan.column_groups, spans),
     "k1_reduce": _reduce,
     "k2_up_gate_mix": _k2,

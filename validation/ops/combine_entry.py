@@ -11,6 +11,7 @@ from typing import Any
 
 from validation.grid import Anchor, Axis, AxisValue, Between, Grid, Rule, named
 from validation.operation import ContractRow, EntryPoint
+from validation.ops import shapes_due
 from validation.ops.axes import ELEMENT, KERNEL_LIMITS, ROWS
 
 #: Largest row count for which the op may allocate its own output in a case. Larger ones must be caller-owned, for
@@ -257,4 +258,5 @@ COMBINE = EntryPoint(
     limits=KERNEL_LIMITS,
     paths=lambda params: ("combine",),
     invalid={"weight_dtype": "float16"},
+    shapes=shapes_due.combine,
 )

@@ -43,6 +43,7 @@ _PATHS = {
     "k1_skinny": "skinny",
     "k1_fused": "fused",
     "k1_split_k": "split_k",
+    "k1_resident": "resident",
     "k1_decoupled": "decoupled",
 }
 
@@ -204,7 +205,7 @@ def _matrix(kernels: Sequence[Kernel], m: int, shape: Shape, mfma_k: int) -> tup
         kernel, plan = launched.name, launched.plan
         if kernel == "k2_up_gate_mix":
             stage, work = "k2", traffic.k2_matrix(m, plan.block_rows, shape, mfma_k)
-        elif kernel in ("k1_fused", "k1_split_k", "k1_decoupled"):
+        elif kernel in ("k1_fused", "k1_split_k", "k1_resident", "k1_decoupled"):
             tile = getattr(plan, "tile", plan)
             stage, work = "k1", traffic.k1_matrix(m, tile.rows, shape, shape.r + shape.hc, mfma_k)
         else:
@@ -307,7 +308,7 @@ class CostDriver:
             "bytes_moved": moved,
             "bytes_compulsory": least,
             "ratio": moved / least,
-            "limit": None if request.explicit else cost_cases.limit(m, shape, fold),
+            "limit": None if request.explicit else cost_cases.limit(m),
             "budget": committed and {k: committed[k] for k in ("path", *FIGURES)},
             "weight_lines_reread": sum(first.rereads.values()) if factor == 1 else None,
             "blocks_agree": _agree(runs, p["blocks"]),

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validation.operation import CostCase
-from validation.ops import traffic
-from validation.ops.axes import ELEMENT, PRODUCTION, SHAPES, Shape
+from validation.ops.axes import PRODUCTION, SHAPES, Shape
 
 _P384 = SHAPES["p384"][0]
 
@@ -40,16 +39,9 @@ DECOUPLED = 1
 TWO_BLOCKS = 8192
 
 
-def limit(m: int, shape: Shape, fold: bool) -> float | None:
-    """The largest traffic ratio accepted, ``None`` where there is none.
-
-    An unfolded weight multiplies xn, whose rrms needs the whole row of a stream first: R2, too large to keep, is read
-    once more, so that the same margin stands over a traffic which holds R2 twice.
-    """
-    most = next((most for rows, most in LIMITS if m >= rows), None)
-    if most is None or fold:
-        return most
-    return most * (1 + m * shape.width * ELEMENT / traffic.compulsory_bytes(m, shape))
+def limit(m: int) -> float | None:
+    """The largest traffic ratio accepted, whatever the weight; ``None`` where there is none."""
+    return next((most for rows, most in LIMITS if m >= rows), None)
 
 
 def _case(m: int, shape: Shape, fold: bool, why: str, split_k: int | str = "auto") -> CostCase:
@@ -60,10 +52,11 @@ def _case(m: int, shape: Shape, fold: bool, why: str, split_k: int | str = "auto
 
 
 def cases(arch: str) -> Sequence[CostCase]:
-    """The same calls on every arch: published row counts folded, the unfolded path at three of them, and K1's decoupled
-    path at one, as the direct K1 takes it."""
+    """The same calls on every arch: published row counts folded; unfolded three of them, and few rows, which are split;
+    K1's decoupled path at one, as the direct K1 takes it."""
     return (
         *(_case(m, PRODUCTION, True, "a published row count") for m in PUBLISHED_US),
-        *(_case(m, _P384, False, "the unfolded path, which reads R2 once more") for m in (512, 2048, 8192)),
+        *(_case(m, _P384, False, "an unfolded weight") for m in (512, 2048, 8192)),
+        _case(128, _P384, False, "few rows of an unfolded weight, which are split and read R2 once more"),
         _case(2048, PRODUCTION, True, "the decoupled path, which stores R2 and reads it again", DECOUPLED),
     )

@@ -10,11 +10,14 @@ from validation.ops.axes import (
     DECODE_ROWS,
     FOLD,
     INJECTION,
+    M257,
+    M511,
     NORM,
     ROWS,
     SHAPE_RULES,
     TILE,
     VALUES,
+    one_pass,
     rows_past,
     rows_past_packed,
     shapes,
@@ -45,7 +48,11 @@ _K1_M = Axis(
         AxisValue("m65536", 65536, "production"),
         AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "bytes of r2 pass 2^32, by gemm_pad"),
     ),
-    apart=(AxisValue("mpacked2g", rows_past_packed(1 << 31), "beyond 2^31", "elements of packed pass 2^31"),),
+    apart=(
+        AxisValue("mpacked2g", rows_past_packed(1 << 31), "beyond 2^31", "elements of packed pass 2^31"),
+        M257,
+        M511,
+    ),
 )
 _REQUESTS: dict[str, dict[str, Any]] = {
     "auto": {"split_k": "auto", "use_tuned": False},
@@ -75,6 +82,9 @@ _PAD = Axis(
         AxisValue("pad16", lambda params: max(TILE, -(-params["m"] // TILE) * TILE), "variation", "rows up to 16"),
         AxisValue("pad128", lambda params: max(128, -(-params["m"] // 128) * 128), "production", "rows up to 128"),
     ),
+    apart=(
+        AxisValue("pad256", 256, "variation", "few rows, planned like so many that an unfolded weight is resident"),
+    ),
 )
 _BUFFERS = Axis(
     "buffers",
@@ -94,6 +104,8 @@ def k1_path(params: Mapping[str, Any]) -> str:
         return "skinny"
     if split == 1 or stages is not None:
         return "decoupled"
+    if request == _REQUESTS["auto"]:
+        return one_pass(max(params["m"], params["gemm_pad"] or 0), params["shape"], params["fold"])
     return "fused" if params["fold"] else "split_k"
 
 
@@ -146,7 +158,7 @@ _K1_TELLING = {
     "m16.hc2.unfolded.auto.pad16.wf32full.normal.injodd.rowsdense.nobuffer": "split-K, norm weight [HC*HS]",
     "m17.r128.unfolded.auto.pad128.wf32full.exact.injodd.rowsdense.buffers": "three waves share a row of R2",
     "m16.hc8.unfolded.split2.pad16.wf32full.normal.injodd.rowsdense.buffers": "split-K over eight streams",
-    "m4g.s48.unfolded.auto.pad16.wbf16full.exact.injodd.rowsdense.buffers": "norm and split-K past 2^32 bytes",
+    "m4g.s48.unfolded.auto.pad16.wbf16full.exact.injodd.rowsdense.buffers": "resident past 2^32 bytes",
     "m17.hc8.folded.split1d2.pad16.wf32full.wide.injodd.rowsdense.buffers": "decoupled with a row tail",
     "m16.s48.folded.d3.pad128.wbf16.special.injview.rowspadded.nobuffer": "NaN beside a cut column tile, decoupled",
     "m32.s48.folded.d3.pad16.wbf16full.wide.injdense.rowspadded.buffers": "two steps in flight",
@@ -193,6 +205,7 @@ K1_GRID = Grid(
             )
             for fold, request, path in (
                 ("folded", "auto", "fused"),
+                ("unfolded", "auto", "resident"),
                 ("unfolded", "split2", "norm, split-K and reduce"),
                 ("unfolded", "split1d2", "norm with xn, decoupled"),
             )
@@ -202,11 +215,28 @@ K1_GRID = Grid(
                 {"m": m, "shape": "s48", "gemm_pad": "pad16", "fold": fold, "row_padding": "rowsfar"},
                 f"rows of the inputs are 2^31 elements apart: {path}",
             )
-            for m, fold, path in (("m3", "folded", "skinny"), ("m17", "folded", "fused"), ("m17", "unfolded", "norm"))
+            for m, fold, path in (
+                ("m3", "folded", "skinny"),
+                ("m17", "folded", "fused"),
+                ("m17", "unfolded", "norm"),
+                ("m257", "unfolded", "resident"),
+            )
         ),
         Anchor(
             {"m": "m17", "shape": "hc2", "request": "split1d2", "gemm_pad": "pad16", "row_padding": "rowsfar"},
             "the same on the decoupled path, with a row tail and a dead column tile at once",
+        ),
+        *(
+            Anchor({"m": m, "gemm_pad": pad, "fold": "unfolded", **more}, f"ragged tiles of the resident path: {why}")
+            for m, pad, more, why in (
+                ("m17", "pad256", {"shape": "hc2", "norm": "wf32full", "values": "special"}, "NaN, a dead column tile"),
+                ("m17", "pad256", {"shape": "hc8", "injection": "injodd"}, "eight streams"),
+                ("m17", "pad256", {"shape": "hs8192"}, "its widest stream"),
+                ("m17", "pad256", {"shape": "r128", "values": "exact", "buffers": "rrmsonly"}, "nine column tiles"),
+                ("m17", "pad256", {"shape": "s48", "norm": "wf32", "injection": "injdense"}, "waves without a tile"),
+                ("m17", "pad256", {"shape": "p336"}, "production, few rows of many"),
+                ("m511", "pad16", {"shape": "s48", "norm": "wf32", "row_padding": "rowspadded"}, "rows with gaps"),
+            )
         ),
         *named(_K1_AXES, _K1_TELLING),
     ),

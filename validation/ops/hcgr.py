@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from validation.operation import CostModel, EntryPoint, Operation
-from validation.ops import contract_rows, cost_cases, direct_grid, mix_grid
+from validation.ops import contract_rows, cost_cases, direct_grid, mix_grid, shapes_due
 from validation.ops.axes import KERNEL_LIMITS
 from validation.ops.combine_entry import COMBINE, COMBINE_CONTRACT, COMBINE_GRID, LONGEST, MOST_ALLOCATED_ROWS
 from validation.ops.protocol.catalogue import SCENARIOS
@@ -38,6 +38,7 @@ COMBINE_AND_MIX = EntryPoint(
     timeout_s=300.0,
     invalid={"norm": ("float16", "shared")},
     paths=mix_grid.paths,
+    shapes=shapes_due.combine_and_mix,
 )
 MIX = EntryPoint(
     name="mix",
@@ -51,6 +52,7 @@ MIX = EntryPoint(
     timeout_s=300.0,
     invalid={"norm": ("float16", "shared")},
     paths=mix_grid.paths,
+    shapes=shapes_due.mix,
 )
 K1 = EntryPoint(
     name="k1",
@@ -64,6 +66,7 @@ K1 = EntryPoint(
     timeout_s=300.0,
     invalid={"norm": ("float16", "shared")},
     paths=lambda params: (direct_grid.k1_path(params),),
+    shapes=shapes_due.k1,
 )
 K2 = EntryPoint(
     name="k2",
@@ -77,6 +80,7 @@ K2 = EntryPoint(
     timeout_s=300.0,
     invalid={"norm": ("float16", "shared")},
     paths=lambda params: ("k2",),
+    shapes=shapes_due.k2,
 )
 
 OPERATION = Operation(
@@ -89,6 +93,7 @@ OPERATION = Operation(
         "hcgr_k1_skinny_": "skinny",
         "hcgr_k1_fused_": "fused",
         "hcgr_k1_split_k_": "split_k",
+        "hcgr_k1_resident_": "resident",
         "hcgr_k1_decoupled_": "decoupled",
         "hcgr_k2_": "k2",
     },

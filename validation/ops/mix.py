@@ -30,6 +30,7 @@ from validation.ops.allocations import own_allocations
 from validation.ops.axes import Shape
 from validation.ops.chosen import Recorder, choose_rows
 from validation.ops.planning import planned
+from validation.ops.shapes_due import merged_rows
 from validation.ops.staged import check_wiring, judge_k1, judge_k2, k1_calls
 from validation.ops.tensors import (
     BF16,
@@ -42,7 +43,6 @@ from validation.ops.tensors import (
     exact_rows,
     exact_weights,
     injection_place,
-    merged_rows,
     weights,
 )
 

@@ -10,6 +10,8 @@ from validation.ops.axes import (
     DECODE_ROWS,
     FOLD,
     INJECTION,
+    M257,
+    M2047,
     NORM,
     PRODUCTION,
     ROWS,
@@ -18,6 +20,7 @@ from validation.ops.axes import (
     TILE,
     VALUES,
     is_long,
+    one_pass,
     rows_past,
     shapes,
     with_shapes,
@@ -55,7 +58,7 @@ _PREFILL = (
     AxisValue("m2g", rows_past(1 << 31), "beyond 2^31", "bytes of residual and r2 pass 2^31"),
     AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "their bytes pass 2^32, their elements 2^31"),
 )
-_M = Axis("m", (*_DECODE, *_EDGES, *_PREFILL))
+_M = Axis("m", (*_DECODE, *_EDGES, *_PREFILL), apart=(M257, M2047))
 _MIX_ROWS = (
     "m1",
     "m0",
@@ -71,7 +74,7 @@ _MIX_ROWS = (
     "m8193",
     "m4g",
 )
-_MIX_M = Axis("m", tuple(v for v in _M.values if v.label in _MIX_ROWS))
+_MIX_M = Axis("m", tuple(v for v in _M.values if v.label in _MIX_ROWS), apart=(M257,))
 _NORM = Axis("norm", tuple(v for v in NORM.values if v.label != "wbf16full"))
 _MIX_NORM = Axis("norm", tuple(v for v in NORM.values if v.label in ("wbf16", "wf32full")))
 _WEIGHT = Axis(
@@ -146,7 +149,7 @@ def k1_path(params: Mapping[str, Any]) -> str:
         return "skinny"
     if params["plan"] == "decoupled":
         return "decoupled"
-    return "fused" if params["fold"] else "split_k"
+    return one_pass(params["m"], params["shape"], params["fold"])
 
 
 def paths(params: Mapping[str, Any]) -> tuple[str, ...]:
@@ -211,6 +214,13 @@ COMBINE_AND_MIX_GRID = Grid(
             "unfolded at a large ragged row count",
         ),
         Anchor({"m": "m65536", "plan": "decoupled", "values": "exact"}, "decoupled at the largest published prefill"),
+        *(
+            Anchor({"m": m, "shape": shape, "fold": "unfolded", **more}, f"ragged tiles of the resident path: {why}")
+            for m, shape, more, why in (
+                ("m257", "hc2", {"norm": "wf32full", "values": "wide"}, "HC = 2, a dead column tile"),
+                ("m2047", "s48", {"norm": "wf32", "injection": "injdense"}, "32-row tiles, a stream each"),
+            )
+        ),
         *named(_AXES, _TELLING),
     ),
 )
@@ -242,6 +252,10 @@ MIX_GRID = Grid(
                 ("m16", {"plan": "decoupled"}, "decoupled, K2"),
                 ("m17", {"fold": "unfolded"}, "split-K, K2"),
             )
+        ),
+        Anchor(
+            {"m": "m257", "shape": "s48", "fold": "unfolded", "row_padding": "rowspadded", "weight": "final"},
+            "ragged tiles of the resident path over the caller's residual, rows with gaps",
         ),
         *named(_MIX_AXES, _MIX_TELLING),
     ),

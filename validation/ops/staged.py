@@ -14,7 +14,7 @@ from validation.operation import JsonDict
 from validation.ops.chosen import Recorder
 
 #: Kernel modules that begin a K1, by whether packed is theirs to write (else a reduce kernel writes it).
-_K1_KERNELS = ("k1_skinny", "k1_fused", "k1_split_k", "k1_decoupled")
+_K1_KERNELS = ("k1_skinny", "k1_fused", "k1_split_k", "k1_resident", "k1_decoupled")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def k1_calls(recorder: Recorder) -> list[K1Tensors]:
     pending: list[Launch] = []
     for launch in [*recorder.launches, None]:
         kernel = "" if launch is None else launch.kernel.rpartition(".")[2]
-        starts = kernel in ("k1_skinny", "k1_fused", "k1_combine_norm")
+        starts = kernel in ("k1_skinny", "k1_fused", "k1_resident", "k1_combine_norm")
         if pending and (launch is None or starts or not kernel.startswith("k1_")):
             calls.append(_k1_tensors(pending))
             pending = []

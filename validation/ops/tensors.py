@@ -20,8 +20,6 @@ EXACT_EPS = 3.0
 _WEIGHT_SEED = 20240919
 #: Row stride of an injection whose rows start on odd elements.
 ODD_STRIDE = 13
-#: Rows of a merged weight are rounded up to this where the op merges it in the call.
-MERGED_UNIT = 64
 
 
 @dataclass(frozen=True)
@@ -93,12 +91,6 @@ def exact_weights(case: exact.K1Case, shape: Shape, norm: tuple[str, str], injec
     w_inject = case.weight[r:live] if inject else None
     norm_weight = norm_form(case.norm_weight, norm, shape.hc)
     return Weights(norm_weight, case.weight[:r], w_inject, _made(shape, norm).w_up, case.weight, live)
-
-
-def merged_rows(shape: Shape, inject: bool, merged: bool) -> int:
-    """n_pad of a call: the shape's own, or what merging in the call rounds up to."""
-    used = shape.r + (shape.hc if inject else 0)
-    return shape.n_pad if merged else -(-used // MERGED_UNIT) * MERGED_UNIT
 
 
 def activations(count: int, shape: Shape, values: str, seed: int) -> Rows:

@@ -75,12 +75,15 @@ PAIRS: dict[str, tuple[tuple[str, ...], ...]] = {
     "combine_and_mix": (
         ("m1", "p336"), ("m8", "three"), ("m8193", "p336", "folded"), ("m65536", "shipped"), ("m17", "rowspadded"),
         ("m4g", "unfolded"), ("m9", "zeros"), ("m3", "exact"), ("m129", "injodd"), ("decoupled", "unfolded"),
+        ("m257", "hc2", "unfolded"), ("m2047", "unfolded"),
     ),
     "mix": (("m1", "final"), ("m8193", "final"), ("m17", "three"), ("m4g", "folded"),
-            ("rowsfar", "decoupled"), ("rowsfar", "unfolded")),
+            ("rowsfar", "decoupled"), ("rowsfar", "unfolded"), ("m257", "unfolded", "final")),
     "k1": (("m100", "pad128"), ("m224", "auto"), ("n8", "m8"), ("d3", "unfolded"), ("split8h16", "unfolded"),
            ("m4g", "split2"), ("m17", "rowspadded"), ("rowspadded", "split1d2"), ("mpacked2g", "folded"),
-           ("mpacked2g", "split2"), ("mpacked2g", "split1d2"), ("m3", "rowsfar"), ("rowsfar", "unfolded")),
+           ("mpacked2g", "split2"), ("mpacked2g", "split1d2"), ("m3", "rowsfar"), ("rowsfar", "unfolded"),
+           ("pad256", "hc2", "special"), ("pad256", "hs8192"), ("pad256", "r128"), ("m511", "unfolded"),
+           ("mpacked2g", "auto", "unfolded")),
     "k2": (("m65536", "p336"), ("m48", "h16"), ("m16", "loraview"), ("hc8", "wf32full"), ("m4gw", "rowspadded"),
            ("mpacked2gw", "s48"), ("m32", "rowsfar")),
 }  # fmt: skip
@@ -167,9 +170,9 @@ def contract_rows(arch: str) -> list[str]:
 #: Entry point to the paths that cases of its default cover are built for: a case fails that takes another.
 PATHS = {
     "combine": "combine",
-    "combine_and_mix": "skinny fused split_k decoupled k2",
-    "mix": "skinny fused split_k decoupled k2",
-    "k1": "skinny fused split_k decoupled",
+    "combine_and_mix": "skinny fused split_k resident decoupled k2",
+    "mix": "skinny fused split_k resident decoupled k2",
+    "k1": "skinny fused split_k resident decoupled",
     "k2": "k2",
 }
 #: Of the launching cases, at least so many must be built for each of these paths.

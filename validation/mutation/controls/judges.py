@@ -7,24 +7,23 @@ from typing import Any
 from validation.cases import comparison, fragment, stage_status
 from validation.operation import ContractCall, ContractRow, load_operation
 from validation.ops import cost_cases
-from validation.ops.axes import PRODUCTION
 from validation.report.verdict import decide
 from validation.stages.contract import checks_of, image
 from validation.stages.correctness import judge
 
-_LAUNCH = {"kernel": "k", "workgroups_run": 1}
+_LAUNCH = {"kernel": "k", "grid": [2, 1, 1], "workgroups_run": 2}
 _FINDING = {"check": "memcheck", "message": "m", "source_file": None, "source_line": None}
 
 
 def _evidence(**parts: Any) -> dict[str, Any]:
-    good = {"findings": [], "comparisons": [comparison("x", "bound", True, "")], "launches": [_LAUNCH]}
-    return good | parts
+    check = comparison("x", "bound", True, "", elements=1)
+    return {"findings": [], "comparisons": [check], "launches": [_LAUNCH]} | parts
 
 
 def judge_fails(arch: str) -> list[str]:
     """One clean record passes; each of its faults does not."""
     wrong = []
-    if judge(_evidence(), [], True)[0] != "pass":
+    if judge(_evidence(), [], True, (), True)[0] != "pass":
         wrong.append("a clean case does not pass")
     due = {
         "a finding": (judge(_evidence(findings=[_FINDING]), [], True), "fail"),
@@ -33,7 +32,9 @@ def judge_fails(arch: str) -> list[str]:
         "a path not taken": (judge(_evidence(), [], True, ["fused"]), "fail"),
         "a launch that was not expected": (judge(_evidence(), [], False), "fail"),
         "a launch that was not seen": (judge(_evidence(launches=[]), [], True), "error"),
+        "half a launch": (judge(_evidence(launches=[_LAUNCH | {"workgroups_run": 1}]), [], True, (), True), "error"),
         "nothing compared": (judge(_evidence(comparisons=[]), [], True), "error"),
+        "no element compared": (judge(_evidence(comparisons=[comparison("x", "form", True, "")]), [], True), "error"),
     }
     wrong += [f"{name} is {got[0]}, must be {want}" for name, (got, want) in due.items() if got[0] != want]
     return [*wrong, *_refusals(), *_limits(arch), *_verdicts()]
@@ -66,7 +67,7 @@ def _limits(arch: str) -> list[str]:
         if entry.limits.get(name) != 0
     ]
     for m, most in ((512, 1.35), (2047, 1.35), (2048, 1.20), (65536, 1.20)):
-        given = cost_cases.limit(m, PRODUCTION, True)
+        given = cost_cases.limit(m)
         if given != most:
             wrong.append(f"traffic of {m} rows may be {given} times compulsory, must be {most}")
     return wrong

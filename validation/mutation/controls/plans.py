@@ -77,11 +77,13 @@ def _refusals(arch: str) -> list[str]:
 def _last_rows(arch: str) -> list[str]:
     """Whether the planner takes as many rows as one grid covers, and not one more: no other case has so many."""
     from hcgr.plan import choose, k1_limits
+    from hcgr.plan.k1 import K1DecoupledPlan, K1SplitKPlan
 
     wrong = []
     for name, folded, request in (
         ("fused K1", True, choose.Request(split_k=2)),
         ("split-K K1", False, choose.Request(split_k=2)),
+        ("resident K1", False, choose.Request(use_tuned=False)),
         ("decoupled K1", False, choose.Request(split_k=1, stages=3)),
     ):
 
@@ -103,7 +105,7 @@ def _last_rows(arch: str) -> list[str]:
             continue
         plan = planned(most)
         lanes = [(getattr(plan, "tile", plan).lanes, plan.workgroups)]
-        if not folded:
+        if isinstance(plan, K1SplitKPlan | K1DecoupledPlan):
             lanes.append((k1_limits.norm_plan(plan, True).lanes, int))  # one workgroup a row
         items = [max(wide * workgroups(rows) for wide, workgroups in lanes) for rows in (most, refused)]
         if items[0] >= MOST_ITEMS:
@@ -171,8 +173,7 @@ def table_entries(arch: str) -> list[str]:
             if entry["method"] != "heuristic" and name.startswith("k1"):
                 live = 324
                 chosen = choose.k1(
-                    tokens, 4, 2560, entry["n_pad"], live, arch, entry["cus"], entry["method"] != "split_k", True,
-                    False, False,
+                    tokens, 4, 2560, entry["n_pad"], live, arch, entry["cus"], True, True, False, False
                 )  # fmt: skip
                 used = {"split_k": ("splits", "split_k"), "decoupled": ("stages", "stages")}[entry["method"]]
                 if getattr(chosen, used[0], None) != entry[used[1]]:

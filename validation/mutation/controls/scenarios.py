@@ -7,27 +7,28 @@ from validation.protocol import Setting
 
 #: Scenario to how many broken variants it must have, and under how many settings a default run must try it.
 SCENARIOS: dict[str, tuple[int, int]] = {
-    "hc_switch": (1, 6),
-    "shapes": (2, 6),
-    "wrap": (1, 6),
-    "devices": (1, 6),
+    "hc_switch": (1, 5),
+    "shapes": (2, 5),
+    "wrap": (1, 5),
+    "devices": (1, 5),
     "two_streams": (3, 6),
     "graph_replay": (1, 6),
-    "cold_capture": (1, 6),
+    "cold_capture": (1, 5),
     "captures": (2, 6),
     "eviction": (2, 6),
-    "pinned_bound": (1, 6),
+    "pinned_bound": (1, 5),
     "publication": (9, 21),
-    "aborted_launch": (1, 6),
+    "aborted_launch": (1, 5),
     "lost_launch": (1, 6),
     "two_threads": (1, 6),
     "split_k_reduction": (2, 6),
-    "path_combine": (0, 6),
+    "path_combine": (0, 5),
     "path_skinny": (0, 6),
     "path_fused": (0, 6),
     "path_split_k": (1, 6),
-    "path_decoupled": (1, 6),
-    "path_k2": (0, 6),
+    "path_resident": (1, 6),
+    "path_decoupled": (1, 5),
+    "path_k2": (0, 5),
 }
 
 

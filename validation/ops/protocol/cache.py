@@ -14,7 +14,7 @@ def eviction(trial: Trial) -> None:
         for turn in range(2):
             host.k1(first, name=f"first stream, turn {turn}")
             host.k1(second, name=f"second stream, turn {turn}")
-            host.k1(first, Shape(hc=2, live=6), tokens=1, name=f"HC=2, turn {turn}")
+            host.k1(first, Shape(hc=2, live=6), name=f"HC=2, turn {turn}")
         held = host.cache.held()
         host.promise("eager sets are bounded", [f"{len(held)} sets are held, at most 1"] * (len(held) > 1))
 
@@ -26,16 +26,16 @@ def pinned(trial: Trial) -> None:
         refused = op("counters").PinnedCountersError
         problems = []
         with capture(streams[0]):
-            host.k1(streams[0], tokens=1)
+            host.k1(streams[0])
         with capture(streams[1]) as graph:
             try:
-                host.k1(streams[1], tokens=1)
+                host.k1(streams[1])
                 problems.append("a second captured set was handed out")
             except refused:
                 if any("skinny" in node.make().name for node in graph.nodes):
                     problems.append("the refused call had launched something")
         host.promise("captured sets are bounded", problems)
-        host.k1(streams[1], tokens=1, name="eager, after the refusal")
+        host.k1(streams[1], name="eager, after the refusal")
         host.settle()
         released = host.cache.release_pinned()
         host.promise("captured sets can be released", [f"{released} were, not 1"] * (released != 1))

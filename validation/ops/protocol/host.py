@@ -79,7 +79,7 @@ class Host:
     calls: int = 0
 
     def k1(
-        self, stream: Stream, shape: Shape = Shape(), tokens: int = 2, group: int | None = None, name: str = ""
+        self, stream: Stream, shape: Shape = Shape(), tokens: int = 1, group: int | None = None, name: str = ""
     ) -> Call:
         """Call K1 on ``stream``; judged at the next :meth:`settle`. ``group``: tokens of a workgroup.
 

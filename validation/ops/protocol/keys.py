@@ -26,8 +26,8 @@ def shapes(trial: Trial) -> None:
     with hosting(trial) as host:
         stream = Stream(name="launch stream")
         for turn in range(2):
-            host.k1(stream, small, name=f"n_pad 8, turn {turn}")
-            host.k1(stream, wide, tokens=1, name=f"n_pad 24, turn {turn}")
+            host.k1(stream, small, tokens=2, name=f"n_pad 8, turn {turn}")
+            host.k1(stream, wide, name=f"n_pad 24, turn {turn}")
             host.k1(stream, small, tokens=3, group=1, name=f"three token groups, turn {turn}")
 
 

@@ -15,6 +15,7 @@ from hcgr import arch as arch_table
 from hcgr import dispatch
 from hcgr.plan.combine import CombinePlan
 from hcgr.plan.k1 import K1DecoupledPlan
+from hcgr.plan.k1_resident import K1ResidentPlan
 from hcgr.plan.skinny import SkinnyPlan
 from oracle.exact import K1Case
 from validation.emulator.streams import Stream
@@ -79,6 +80,14 @@ def split_k(trial: Trial) -> None:
     """Norm, split-K over two parts and over parts of one turn, reduce."""
     with hosting(trial) as host:
         _k1(host, SHAPE, TOKENS, False, *(split_k_plan(host.arch, splits) for splits in (2, ONE_TURN)))
+
+
+def resident(trial: Trial) -> None:
+    """R2 kept between norm and GEMM: all of K in a workgroup, and a stream each with half of the rows missing."""
+    with hosting(trial) as host:
+        plan = K1ResidentPlan(SHAPE.hc, SHAPE.hs, SHAPE.n_pad, SHAPE.live, waves=2)
+        plan = replace(plan, mfma_k=arch_table.get(host.arch).mfma_k)
+        _k1(host, SHAPE, TOKENS, False, plan, replace(plan, splits=2, row_tiles=2))
 
 
 def decoupled(trial: Trial) -> None:

@@ -15,7 +15,7 @@ from validation.protocol import AsmEdit, Setting, Tooth
 COUNTERS, K1, DISPATCH = "hcgr/counters.py", "hcgr/k1.py", "hcgr/dispatch.py"
 SKINNY, MEMORY, SPLIT_K = "hcgr/kernels/k1_skinny.py", "hcgr/kernels/memory.py", "hcgr/kernels/k1_split_k.py"
 DECOUPLED, FUSED, K2 = "hcgr/kernels/k1_decoupled.py", "hcgr/kernels/k1_fused.py", "hcgr/kernels/k2_up_gate_mix.py"
-COMBINE = "hcgr/kernels/combine.py"
+COMBINE, RESIDENT = "hcgr/kernels/combine.py", "hcgr/kernels/k1_resident.py"
 #: Modules that hold on to an edited one.
 HOST_MODULES = ("hcgr.k1", "hcgr.direct")
 HANDLES = "hcgr.dispatch:_handles"
@@ -304,6 +304,16 @@ SPLIT_K_PATH = (
         (SPLIT_K,
          "                    keep_weights(staged, 1)\n                gpu.barrier()\n",
          "                    keep_weights(staged, 1)\n"),
+    ),
+)  # fmt: skip
+RESIDENT_PATH = (
+    _kernel(
+        "no_barrier_before_stage",
+        "a slot is stored to LDS while other waves may still multiply the one before, or read the sums of squares",
+        "racecheck",
+        (RESIDENT,
+         "            for p in range_constexpr(slots):\n                gpu.barrier()\n",
+         "            for p in range_constexpr(slots):\n"),
     ),
 )  # fmt: skip
 DECOUPLED_PATH = (

@@ -1,0 +1,111 @@
+"""Tiles of K1's resident path: an unfolded weight, R2 kept in registers between its norm and the GEMM.
+
+A workgroup takes ``16 * row_tiles`` token rows and whole streams. Its waves share a stream's columns out among
+them, :data:`~hcgr.plan.k1.PAIR` at a time, and packed's column tiles likewise; what a wave holds for all others to
+multiply reaches them through LDS, one pair a wave at a time: a *slot*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hcgr.arch import WAVE_LANES
+from hcgr.plan.combine import MAX_GRID_ITEMS
+from hcgr.plan.k1 import FRAGMENT_BYTES, PAIR, STEP, TILE
+
+#: Registers of one lane's share of a fragment.
+FRAGMENT_VGPRS = FRAGMENT_BYTES // WAVE_LANES // 4
+
+
+@dataclass(frozen=True)
+class K1ResidentPlan:
+    """COMBINE, norm and the GEMM with an unfolded weight in one kernel that reads the residual once.
+
+    Attributes:
+        hc: Residual streams.
+        hs: Width of one stream, a multiple of ``PAIR * waves``.
+        n_pad: Rows of the merged weight and columns of packed, a multiple of :data:`TILE`.
+        live: Columns of packed in use, as for :class:`~hcgr.plan.k1.K1FusedPlan`.
+        combine: Whether block_output is added first; False for ``mix``, whose r2 is the residual itself.
+        splits: Parts of K, each of whole streams: a divisor of `hc`. 1 writes packed itself.
+        row_tiles: 16-row tiles of a workgroup.
+        waves: Waves of a workgroup.
+        mfma_k: K of the matrix instruction, 16 or 32.
+        norm_f32: Whether norm_weight is float32 rather than bf16.
+        norm_full: Whether norm_weight is [HC*HS] rather than [HS].
+    """
+
+    hc: int
+    hs: int
+    n_pad: int
+    live: int
+    combine: bool = True
+    splits: int = 1
+    row_tiles: int = 1
+    waves: int = 8
+    mfma_k: int = 16
+    norm_f32: bool = False
+    norm_full: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a workgroup."""
+        return self.waves * WAVE_LANES
+
+    @property
+    def rows(self) -> int:
+        """Token rows of a workgroup; every wave has columns of all of them."""
+        return TILE * self.row_tiles
+
+    @property
+    def streams(self) -> int:
+        """Streams that a workgroup walks."""
+        return self.hc // self.splits
+
+    @property
+    def slots(self) -> int:
+        """Pairs of steps that a wave holds of one stream."""
+        return self.hs // (PAIR * self.waves)
+
+    @property
+    def column_tiles(self) -> int:
+        """16-column tiles of packed that hold live columns: what is multiplied."""
+        return -(-self.live // TILE)
+
+    @property
+    def partial_columns(self) -> int:
+        """Row length of the partials."""
+        return self.column_tiles * TILE
+
+    @property
+    def owned_tiles(self) -> int:
+        """Column tiles of a wave, at most: wave w multiplies tiles w, w + waves, ..."""
+        return -(-self.column_tiles // self.waves)
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of a workgroup: one slot of every wave. Sums of squares go through the same memory before."""
+        return self.waves * (PAIR // STEP) * self.row_tiles * FRAGMENT_BYTES
+
+    @property
+    def resident_vgprs(self) -> int:
+        """Registers of a lane's columns of R2, later xn."""
+        return self.slots * (PAIR // STEP) * self.row_tiles * FRAGMENT_VGPRS
+
+    @property
+    def accumulator_vgprs(self) -> int:
+        """Registers of the accumulators; xn is scaled already, so one set serves all streams."""
+        return 4 * self.row_tiles * self.owned_tiles
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows, along grid x, parts of K fastest."""
+        return -(-tokens // self.rows) * self.splits
+
+    def max_tokens(self) -> int:
+        """Most rows of one launch within the grid limit."""
+        return (MAX_GRID_ITEMS - 1) // self.lanes // self.splits * self.rows
+
+    def mfmas(self, tokens: int) -> int:
+        """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
+        tiles = -(-tokens // self.rows) * self.row_tiles
+        return tiles * self.column_tiles * (self.hc * self.hs // self.mfma_k)
