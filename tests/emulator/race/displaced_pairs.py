@@ -99,6 +99,29 @@ buffer_inv sc1
 global_load_dword v8, v3, s[4:5]
 done:
 s_nop 0"""
+#: Both waves add to a sum, the first one arrives. Where the other one is late, the sum is read before it has added.
+_SUM_OF_TWO_WAVES = f"""
+v_mov_b32_e32 v5, 1.0
+v_mov_b32_e32 v7, 1
+v_lshlrev_b32_e32 v6, 2, v1
+s_cmp_eq_u32 s10, 1
+s_cbranch_scc1 reader
+global_atomic_add_f32 v6, v5, s[4:5]
+s_waitcnt vmcnt(0)
+{{s_barrier}}
+{ONE}
+s_cbranch_execz done
+global_atomic_add v4, v7, s[6:7]
+s_branch done
+reader:
+global_load_dword v8, v4, s[6:7] sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s14, v8
+s_cmp_eq_u32 s14, 1
+s_cbranch_scc0 reader
+global_load_dword v9, v6, s[4:5] sc1
+done:
+s_nop 0"""
 #: Five workgroups read; the sixth one overwrites when all of them, or all but the first, have arrived.
 _MANY_READERS = f"""
 v_mov_b32_e32 v7, 1
@@ -220,6 +243,7 @@ DISPLACED_PAIRS = (
         3,
         64,
     ),
+    Pair("sum of floats of two waves, of which one arrives for both", _SUM_OF_TWO_WAVES, "nothing orders them", 2, 128),
     Pair("one reader of many did not arrive", _MANY_READERS, "nothing orders them", 6, 64),
     Pair("one reader of many in LDS did not wait", _READERS_IN_LDS, "was not waited for"),
     Pair("buffer in LDS, one reader of three not counted", _RING_OF_THREE, "no barrier orders them"),

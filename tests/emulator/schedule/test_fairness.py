@@ -8,16 +8,10 @@ import pytest
 
 from tests.emulator.race.probe import Buffers, text
 from validation.emulator import DeadlockError, launch
-from validation.emulator.machine import engine
 
 ARCHS = ("gfx942", "gfx950")
 SCHEDULES = ("lockstep", "in-order", "reversed", "random:1", "systematic:1", "alternating")
-
-
-@pytest.fixture(autouse=True)
-def watched_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches have few turns before they are watched: the shipped count costs these tests a second each."""
-    monkeypatch.setattr(engine, "WATCH_AFTER", 256)
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 #: The part ``{last}`` (of the workgroups or of the waves, which ``{who}`` counts) raises a flag for which the others

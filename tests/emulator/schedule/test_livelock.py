@@ -16,12 +16,7 @@ SMALL = 1 << 20
 DEAD = "livelock: for 256 turns every wave has polled"
 #: As shipped.
 WATCH_AFTER = engine.WATCH_AFTER
-
-
-@pytest.fixture(autouse=True)
-def watched_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches have few turns before they are watched: the shipped count costs these tests a second each."""
-    monkeypatch.setattr(engine, "WATCH_AFTER", 256)
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 def run(

@@ -14,6 +14,7 @@ from ..waits.probe import ARCHS, Outcome, run_probe
 from .protocols import PROTOCOLS, Protocol
 
 LANE = torch.arange(64)
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 def _run(protocol: Protocol, text: tuple[str, ...], arch: str, completion: str, memory: str = "weak") -> Outcome:

@@ -31,6 +31,8 @@ SCALAR_CACHE = (
     "the scalar cache is not coherent with stores of the same launch, unless buffer_inv sc1 and s_dcache_inv follow "
     "the acquire"
 )
+#: More bits than the number of a wave in its chunk takes; access ids have 32.
+_ROW_BITS = 31
 
 
 class Verdicts:
@@ -57,8 +59,8 @@ class Verdicts:
         meet = same | ((traits & THROUGH != 0) if bits & THROUGH else False)
         polled = (traits & FLAG != 0) if bits & POLL else np.zeros(len(traits), bool)
         if bits & ATOMIC:
-            # a relaxed load keeps its traits in the shadow, also when it is the reader
-            read = traits & (POLL | RELAXED | GUESS) != 0
+            # a relaxed load keeps its traits in the shadow, also as the reader; of floats it may have wanted the sum
+            read = traits & (POLL | GUESS | (0 if bits & DATA_ATOMIC else RELAXED)) != 0
             return meet & ((traits & ATOMIC != 0) | (read if what == "read" else polled))
         if not bits & WRITE and bits & (POLL | RELAXED | GUESS):
             # who wants the value that other workgroups' atomics have added up, not to decide by it, may want all of it
@@ -94,10 +96,9 @@ class Verdicts:
     def _exactly(
         self, port: MemoryPort, w: Waves, access: Access, state: ChunkState, bits: int, what: str, s: Suspects, t: Touch
     ) -> None:
-        pairs = np.stack([s.earlier.astype(np.int64), s.rows.astype(np.int64)], axis=1)
-        unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
-        inverse = inverse.reshape(-1)
-        for i, (earlier, row) in enumerate(unique.tolist()):
+        pairs, inverse = np.unique((s.earlier.astype(np.int64) << _ROW_BITS) | s.rows, return_inverse=True)
+        for i, pair in enumerate(pairs.tolist()):
+            earlier, row = pair >> _ROW_BITS, pair & ((1 << _ROW_BITS) - 1)
             reason = self._reason(state, access, bits, what, earlier, row)
             if reason is not None:
                 self._report(port, w, access, bits, what, earlier, reason, s.where(inverse == i), t)

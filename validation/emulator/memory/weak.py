@@ -78,9 +78,10 @@ class Caches:
         return (cu, xcd) if w.sel is None else (cu[w.sel], xcd[w.sel])
 
     def _lanes(self, memory: GlobalMemory, w: Waves, address: NDArray[np.int64], mask: NDArray[np.bool_]) -> _Lanes:
-        cu, xcd = (np.broadcast_to(x[:, None], address.shape)[mask] for x in self._places(w))
-        host = address[mask]
-        return _Lanes(memory.device(host), host - memory.base, cu, xcd)
+        row, column = mask.nonzero()
+        host = address[row, column]
+        cu, xcd = self._places(w)
+        return _Lanes(memory.device(host), host - memory.base, cu[row], xcd[row])
 
     def _scope(self, access: Access) -> int:
         """An atomic's sc0 is no scope bit. Where there is one L2, agent scope ends there."""
