@@ -1,12 +1,13 @@
 """What the four console commands share: a parser that raises, and the frame around the work of a command.
 
-Bad arguments, Ctrl-C, an error of our own and a reader that has gone away (``hcgr-mutate --list | head``) each end a
-command with one line and an exit code, the same way everywhere.
+Bad arguments, Ctrl-C, an error of our own, a full disk and a reader that has gone away (``hcgr-mutate --list | head``)
+each end a command with one line and an exit code, the same way everywhere.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -16,6 +17,9 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from validation.report.verdict import EXIT_CODES, EXIT_INTERRUPTED, EXIT_USAGE
+
+#: What the system says where there is no room left to write to.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class UsageError(Exception):
@@ -61,11 +65,16 @@ class CommandLine:
             self.complain(self.interrupted)
             return EXIT_INTERRUPTED
         except BrokenPipeError:
-            with suppress(OSError):  # the reader is gone; the flush at exit must not complain again
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self._discard_output()
             return self.failed
         except Exception as error:  # of any kind: shown with its trace, never exit code 1, which accuses the kernel
             return self._ended_by(error)
+
+    @staticmethod
+    def _discard_output() -> None:
+        """Nobody takes what is printed: the flush at exit must not complain again."""
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _ended_by(self, error: Exception) -> int:
         if isinstance(error, (UsageError, *self.usage)):
@@ -76,6 +85,11 @@ class CommandLine:
             if isinstance(error, kind):
                 self.complain(*say(error))
                 return EXIT_CODES["FAIL"]
+        if isinstance(error, OSError) and error.errno in _FULL:
+            self._discard_output()
+            where = error.filename or "what it prints or keeps"
+            self.complain(f"ended: {where} cannot be written: {error.strerror}; {self.about}")
+            return self.failed
         traceback.print_exception(error)
         self.complain(f"internal error: {type(error).__name__}: {error}; {self.about}")
         return self.failed

@@ -178,6 +178,12 @@ def test_instructions_without_architectural_effect(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_a_wave_that_halts_is_refused(arch: str) -> None:
+    with pytest.raises(UnsupportedError, match="s_sethalt with another operand than 0"):
+        run("s_sethalt 1", arch=arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_trap_is_a_fault_that_names_its_place(arch: str) -> None:
     with pytest.raises(KernelFault, match="s_trap 2 at asm line"):
         run("s_trap 2", arch=arch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import math
 import os
 import re
 import sys
@@ -230,13 +231,24 @@ def refusals() -> dict[str, str]:
 
 def everything() -> dict[str, Any]:
     """All bodies that need no environment of their own, in one process."""
-    bodies = (record, failures, threads, dispatch, overrun, call_sites, retargeted)
+    bodies = (record, failures, threads, dispatch, overrun, call_sites, retargeted, library_functions)
     answers: dict[str, Any] = {f.__name__: f() for f in bodies}
-    for name in ("too_much_lds", "no_lowering"):
+    for name in ("too_much_lds", "no_lowering", "needs_rocm"):
         answers[name] = broken(name)
     if os.environ["ARCH"] == "gfx950":
         answers["aborts_on_gfx942"] = broken("aborts_on_gfx942")
     return answers
+
+
+def library_functions() -> dict[str, Any]:
+    """Argument and results of functions that FlyDSL takes from ROCm's device library."""
+    x = torch.tensor(
+        [0.0, 0.3, 0.5, 1.0, 1.5, 2.0, 7.75, 2.0**-140, 126.3, 1000.0, math.inf, -0.0, -0.3, -1.5, -150.25]
+    )
+    x = x.repeat(5)[:64].contiguous()
+    y = torch.full((7, 64), -7.0)
+    kernels.library_functions(x, y)
+    return {"x": x[:15].tolist(), "y": y[:, :15].tolist()}
 
 
 def dispatch() -> dict[str, Any]:

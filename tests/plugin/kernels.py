@@ -102,6 +102,34 @@ def no_lowering(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
 
 
 @flyc.kernel
+def library_kernel(x: fx.Tensor, y: fx.Tensor):
+    i = fx.thread_idx.x
+    y[0, i] = fx.floor(x[i])
+    y[1, i] = fx.ceil(x[i])
+    y[2, i] = fx.exp2(x[i])
+    y[3, i] = fx.log2(x[i])
+    y[4, i] = fx.log10(x[i])
+    y[5, i] = fx.floor(x[i].to(fx.Float64)).to(fx.Float32)
+    y[6, i] = fx.ceil(x[i].to(fx.Float16)).to(fx.Float32)
+
+
+@flyc.jit
+def library_functions(x: fx.Tensor, y: fx.Tensor, stream: fx.Stream = fx.Stream(None)):
+    library_kernel(x, y).launch(grid=(1, 1, 1), block=(64, 1, 1), stream=stream)
+
+
+@flyc.kernel
+def sine_kernel(data: fx.Pointer):
+    i = fx.thread_idx.x
+    fx.generic_store(data + i, fx.sin(fx.generic_load(data + i)))
+
+
+@flyc.jit
+def needs_rocm(data: fx.Pointer, stream: fx.Stream = fx.Stream(None)):
+    sine_kernel(data).launch(grid=(1, 1, 1), block=(64, 1, 1), stream=stream)
+
+
+@flyc.kernel
 def wide_dma_kernel(data: fx.Pointer):
     lds = fx.SharedAllocator().allocate(Staged).peek().data.ptr
     unit = fx.make_layout(1, 1)

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.forked import emulated, run_module
@@ -137,6 +138,32 @@ def test_errors_that_llvm_only_prints_are_raised(arch: str, program: str, words:
     got = everything(arch)[program]
     assert got["error"] == "BackendCompileError"
     assert words in got["message"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_functions_of_the_device_library_that_are_one_intrinsic_need_no_rocm(arch: str) -> None:
+    got = everything(arch)["library_functions"]
+    x, y = np.array(got["x"]), np.array(got["y"])
+    halves = x.astype(np.float16).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        exact = [np.floor(x), np.ceil(x), np.exp2(x), np.log2(x), np.log10(x), np.floor(x), np.ceil(halves)]
+    for row, (found, wanted) in enumerate(zip(y, exact, strict=True)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            nearest = wanted.astype(np.float32)
+            # of exp2 and log2, LLVM promises one unit in the last place; log10 multiplies once more
+            allowed = np.where(np.isfinite(nearest) & (row in (2, 3, 4)), 2 * np.spacing(np.abs(nearest)), 0.0)
+            near = np.abs(found - wanted) <= allowed
+        same = (found == nearest) | (np.isnan(found) & np.isnan(nearest))
+        assert (same | near).all(), (row, x, found, wanted)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.skipif(Path("/opt/rocm/amdgcn/bitcode").exists(), reason="ROCm's device library is installed here")
+def test_other_functions_of_the_device_library_are_refused_with_advice(arch: str) -> None:
+    got = everything(arch)["needs_rocm"]
+    assert got["error"] == "MissingLibraryError"
+    assert "device library (OCML), which is not installed here" in got["message"]
+    assert "math.exp2" in got["message"]
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -49,6 +49,20 @@ def test_bad_arguments_are_one_line(name: str, capsys: pytest.CaptureFixture[str
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, the disk that is always full")
+@pytest.mark.parametrize(
+    ("module", "arguments"), [("validation.cli", ["--list"]), ("validation.mutation.cli", ["--list"])]
+)
+def test_a_full_disk_under_the_output_is_one_line(module: str, arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 3
+    assert "cannot be written: No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_interrupt_is_said(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(COMMANDS[name], "_run", _raising(KeyboardInterrupt()))

@@ -57,7 +57,8 @@ SHAPES: dict[str, tuple[Shape, str, str]] = {
 #: Shapes that are run with every other axis value; the others vary rows, fold and values.
 VARIED_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "s48"))
 #: Shapes whose rows cost the most to emulate.
-WIDE_SHAPES = frozenset(SHAPES[name][0] for name in ("hs8192", "hs40960"))
+WIDEST = SHAPES["hs40960"][0]
+WIDE_SHAPES = frozenset((SHAPES["hs8192"][0], WIDEST))
 #: Shapes at which values whose sums depend on the order cost most: each such sum is done over in order.
 DEAR_SHAPES = WIDE_SHAPES | {SHAPES[name][0] for name in ("p336", "p384", "hc8r320")}
 #: Row counts that every shape is run with; tile edges beside them are for the production and the small shape.
@@ -151,7 +152,7 @@ def _rows_with_shape(m: Any, shape: Shape) -> bool:
     if not callable(m) and m in RESIDENT_EDGES:
         return True
     if shape in WIDE_SHAPES:
-        return not callable(m) and m in (0, 1, 3, 16, 17)
+        return not callable(m) and m in ((0, 1, 17) if shape == WIDEST else (0, 1, 3, 16, 17))
     if is_long(m):
         return shape == SMALL or (not callable(m) and m in PRODUCTION_ROWS.get(shape, ()))
     return m in COMMON_ROWS or shape == SMALL or (shape == PRODUCTION and m not in SMALL_ROWS)
@@ -163,6 +164,16 @@ def with_shapes(axis: str, *common: Any) -> Rule:
         ("shape", axis),
         lambda shape, value: shape in VARIED_SHAPES or value in common,
         f"all values of {axis} are run at two shapes, the common ones at every shape",
+    )
+
+
+def small_with(axis: str, *common: Any) -> Rule:
+    """Values of ``axis`` other than ``common`` go with :data:`DEAR_SHAPES` in anchors alone."""
+    return Rule(
+        ("shape", axis),
+        lambda shape, value: shape not in DEAR_SHAPES or value in common,
+        f"values of {axis} that are asked for meet all others at the small shapes, and the large shapes in anchors",
+        anchored=True,
     )
 
 

@@ -21,6 +21,7 @@ from validation.ops.axes import (
     rows_past,
     rows_past_packed,
     shapes,
+    small_with,
     with_shapes,
 )
 
@@ -172,6 +173,7 @@ K1_GRID = Grid(
         *SHAPE_RULES,
         *_N8_RULES,
         with_shapes("request", *_LONG_REQUESTS),
+        small_with("request", _REQUESTS["auto"]),
         Rule(
             ("m", "request"),
             lambda m, request: (not callable(m) and m <= 128) or request in _LONG_REQUESTS,
@@ -188,10 +190,10 @@ K1_GRID = Grid(
         Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
         Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
         Anchor({"m": "m64", "request": "split8h16", "fold": "unfolded"}, "split-K at the production shape"),
-        Anchor({"m": "m32", "values": "special", "request": "split1d2"}, "special values at the production shape"),
+        Anchor({"m": "m16", "values": "special", "request": "split1d2"}, "special values at the production shape"),
         Anchor({"m": "m17", "values": "wide", "gemm_pad": "pad16"}, "wide values at the production shape: fused"),
         Anchor({"m": "m7", "values": "wide", "norm": "wf32"}, "wide values at the production shape: skinny"),
-        Anchor({"m": "m512", "request": "split1d2", "fold": "unfolded"}, "published row count, decoupled over xn"),
+        Anchor({"m": "m128", "request": "split1d2", "fold": "unfolded"}, "decoupled over xn at the production shape"),
         Anchor(
             {"m": "m512", "shape": "p384", "request": "split2", "norm": "wf32full"},
             "published row count, K in two",

@@ -23,6 +23,7 @@ from validation.ops.axes import (
     one_pass,
     rows_past,
     shapes,
+    small_with,
     with_shapes,
 )
 
@@ -49,7 +50,6 @@ _EDGES = (
 )
 _PREFILL = (
     AxisValue("m512", 512, "production"),
-    AxisValue("m2048", 2048, "production"),
     AxisValue("m4096", 4096, "production"),
     AxisValue("m8192", 8192, "production", "prefill"),
     AxisValue("m8193", 8193, "tile boundary", "the last tile holds one row"),
@@ -58,7 +58,8 @@ _PREFILL = (
     AxisValue("m2g", rows_past(1 << 31), "beyond 2^31", "bytes of residual and r2 pass 2^31"),
     AxisValue("m4g", rows_past(1 << 32), "beyond 2^32", "their bytes pass 2^32, their elements 2^31"),
 )
-_M = Axis("m", (*_DECODE, *_EDGES, *_PREFILL), apart=(M257, M2047))
+_M2048 = AxisValue("m2048", 2048, "production", "every workgroup runs, so that no other value is paired with it")
+_M = Axis("m", (*_DECODE, *_EDGES, *_PREFILL), apart=(M257, M2047, _M2048))
 _MIX_ROWS = (
     "m1",
     "m0",
@@ -107,6 +108,7 @@ _RULES = (
     *SHAPE_RULES,
     with_shapes("weight", "merged"),
     with_shapes("plan", "heuristic", "decoupled"),
+    small_with("plan", "heuristic", "shipped"),
     with_shapes("layers", 1),
     Rule(("m", "layers"), lambda m, layers: layers == 1 or (not is_long(m) and 0 < m <= 33), "chains are short"),
     Rule(("weight", "layers"), lambda weight, layers: weight != "final" or layers == 1, "a chain needs inject rows"),
@@ -195,25 +197,26 @@ COMBINE_AND_MIX_GRID = Grid(
             "wide values at the production shape: decoupled",
         ),
         Anchor({"m": "m1", "shape": "hs40960", "values": "wide"}, "wide values in the widest stream"),
+        Anchor(
+            {"m": "m16", "shape": "hs8192", "plan": "decoupled", "fold": "unfolded"}, "decoupled over a wide stream"
+        ),
         Anchor({"m": "m512"}, "published row count, every workgroup"),
         Anchor({"m": "m512", "fold": "unfolded", "shape": "p384"}, "published row count, unfolded"),
         Anchor({"m": "m512", "plan": "cus80", "norm": "wf32", "values": "exact"}, "the same with 80 CUs"),
-        Anchor(
-            {"m": "m512", "plan": "decoupled", "norm": "wf32full", "injection": "injodd"},
-            "the same, decoupled",
-        ),
         Anchor(
             {"m": "m2048", "weight": "final", "row_padding": "rowspadded", "injection": "injdense"},
             "the final mixer at a published row count",
         ),
         Anchor({"m": "m8193"}, "folded and n_pad = 336 above 8192 rows, which the published suite leaves open"),
         Anchor({"m": "m65536", "plan": "shipped"}, "folded and n_pad = 336 at the largest published prefill"),
-        Anchor({"m": "m8192", "shape": "p384", "plan": "decoupled"}, "decoupled at a large row count"),
         Anchor(
             {"m": "m16399", "shape": "p384", "fold": "unfolded", "injection": "injodd", "row_padding": "rowspadded"},
             "unfolded at a large ragged row count",
         ),
-        Anchor({"m": "m65536", "plan": "decoupled", "values": "exact"}, "decoupled at the largest published prefill"),
+        Anchor(
+            {"m": "m65536", "plan": "decoupled", "values": "exact", "norm": "wf32full", "injection": "injodd"},
+            "decoupled at the largest published prefill",
+        ),
         *(
             Anchor({"m": m, "shape": shape, "fold": "unfolded", **more}, f"ragged tiles of the resident path: {why}")
             for m, shape, more, why in (
@@ -253,9 +256,14 @@ MIX_GRID = Grid(
                 ("m17", {"fold": "unfolded"}, "split-K, K2"),
             )
         ),
-        Anchor(
-            {"m": "m257", "shape": "s48", "fold": "unfolded", "row_padding": "rowspadded", "weight": "final"},
-            "ragged tiles of the resident path over the caller's residual, rows with gaps",
+        *(
+            Anchor({"m": m, "shape": shape, "fold": "unfolded", **more}, f"resident over the caller's residual: {why}")
+            for m, shape, more, why in (
+                ("m257", "s48", {"row_padding": "rowspadded", "weight": "final"}, "ragged tiles, rows with gaps"),
+                ("m257", "hc8", {"norm": "wf32full", "values": "exact"}, "eight streams"),
+                ("m512", "s48", {"values": "wide"}, "32-row tiles"),
+                ("m4g", "s48", {"norm": "wf32full"}, "past 2^32 bytes"),
+            )
         ),
         *named(_MIX_AXES, _MIX_TELLING),
     ),

@@ -137,6 +137,17 @@ def test_kernels_cannot_write_their_arguments(arch: str, store: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("offset", "words"), [(-4, "4 bytes before kernarg (8 bytes)"), (8, "past the end of kernarg")]
+)
+def test_a_store_beside_the_arguments_is_not_one_into_them(arch: str, offset: int, words: str) -> None:
+    body = ["v_mov_b32_e32 v2, 0", "s_waitcnt lgkmcnt(0)", f"global_store_dword v2, v2, s[0:1] offset:{offset}"]
+    (finding,) = found(text(body, arch), [None])
+    assert words in finding.message
+    assert "read-only" not in finding.message
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_the_dispatch_packet_is_there_for_who_asks(arch: str) -> None:
     """Setup (dimensions), workgroup size x and y, grid size x and y (HSA runtime specification, AQL packet)."""
     asked = fields(user_sgpr_dispatch_ptr=1, user_sgpr_count=4)

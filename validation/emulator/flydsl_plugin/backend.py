@@ -20,7 +20,7 @@ from flydsl.compiler.backends.rocm import RocmBackend
 from flydsl.runtime.device import get_rocm_arch
 from flydsl.runtime.device_runtime import register_compile_runtime_mapping
 
-from . import argument_names, flydsl_hooks, shims, source_lines
+from . import argument_names, device_library, flydsl_hooks, shims, source_lines
 
 NAME = "emulator"
 """Backend name: the entry point's, and the value of FLYDSL_COMPILE_BACKEND."""
@@ -76,6 +76,7 @@ class EmulatorBackend(RocmBackend):
                 raise UnsupportedCompilationError("linked device libraries and module initializers cannot be emulated")
         argument_names.annotate(module)
         source_lines.keep_call_sites(module)
+        device_library.replace(module)
         with module.context, ir.Location.unknown():
             definitions = ir.Module.parse(shims.module_text(_only_launches(module)))
             for operation in definitions.body.operations:

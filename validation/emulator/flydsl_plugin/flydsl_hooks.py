@@ -13,7 +13,7 @@ from typing import Any
 
 import flydsl
 
-from . import argument_names, runtime
+from . import argument_names, device_library, runtime
 from .compiler_errors import copied_stderr
 
 _lock = threading.Lock()
@@ -54,7 +54,7 @@ def _checked_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 
         if compile_backend_name() != NAME:
             return original(*args, **kwargs)
-        with copied_stderr() as transcript:
+        with copied_stderr() as transcript, device_library.named():
             module = original(*args, **kwargs)
         if transcript.errors:
             kernel = kwargs.get("func_name") or "the module"

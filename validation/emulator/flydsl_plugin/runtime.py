@@ -105,10 +105,10 @@ def live_arguments() -> tuple[Any, ...]:
 
 def live_tensors() -> list[Any]:
     """Tensors among `live_arguments`, in order; those passed as bare addresses cannot be seen."""
-    return [tensor for argument in _state.arguments for tensor in _tensors_in(argument)]
+    return [tensor for argument in _state.arguments for tensor in tensors_in(argument)]
 
 
-def _tensors_in(argument: Any) -> Iterator[Any]:
+def tensors_in(argument: Any) -> Iterator[Any]:
     """Tensors of one launcher argument: the tensor itself, a wrapper of one (FlyDSL's, or an address that carries its
     tensor), or a struct of them."""
     for attribute in ("torch_tensor", "dltensor", "tensor"):
@@ -118,7 +118,7 @@ def _tensors_in(argument: Any) -> Iterator[Any]:
     elif is_dataclass(argument) or isinstance(argument, (tuple, list)):
         members = argument if isinstance(argument, (tuple, list)) else vars(argument).values()
         for member in members:
-            yield from _tensors_in(member)
+            yield from tensors_in(member)
 
 
 def call(dispatch: Callable[[tuple[Any, ...]], Any], arguments: tuple[Any, ...]) -> Any:

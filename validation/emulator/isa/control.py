@@ -51,9 +51,11 @@ for _name in ("s_dcache_inv", "s_dcache_inv_vol"):
 #: (its stores write through here), instruction cache, tracing.
 for _name in (
     "s_nop", "s_setprio", "s_icache_inv", "s_dcache_wb", "s_dcache_wb_vol", "s_wakeup", "s_incperflevel",
-    "s_decperflevel", "s_ttracedata", "s_sethalt", "s_code_end",
+    "s_decperflevel", "s_ttracedata", "s_code_end",
 ):  # fmt: skip
     define(_name, "nop", "", "", _always)
+#: 0 lets the wave go on; 1 halts it until a debugger lets it go, which there is none to do.
+define("s_sethalt", "nop", "", "", _always, only=0)
 
 define("s_setreg_b32", "mode", "", "b32", _always)
 define("s_setreg_imm32_b32", "mode", "", "b32", _always)

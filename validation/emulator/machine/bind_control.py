@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import UnsupportedError
 from ..isa.entry import Entry
 from ..program.lexer import parse_waitcnt
 from ..program.program import Instruction
@@ -27,6 +28,7 @@ def bind_control(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
     if entry.form == "mode":
         return bind_setreg(entry, inst, ctx)
     if entry.form in ("barrier", "end", "yield", "nop"):
+        _check_operand(entry, inst)
         return lambda w: None
     shown = [o for o in inst.operands if o.kind != "label"]
     fetches = []
@@ -48,3 +50,10 @@ def bind_control(entry: Entry, inst: Instruction, ctx: BindContext) -> Any:
 
         return jump
     return lambda w: fn(*[f(w) for f in fetches])
+
+
+def _check_operand(entry: Entry, inst: Instruction) -> None:
+    """Refuse an immediate that asks for something which has an effect (the row's option ``only``)."""
+    wanted = entry.options.get("only")
+    if wanted is not None and [o.value for o in inst.operands] != [wanted]:
+        raise UnsupportedError(f"{inst.mnemonic} with another operand than {wanted}", inst.line_number, inst.text)

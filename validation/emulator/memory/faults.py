@@ -81,7 +81,7 @@ def _where(memory: GlobalMemory, access: Access, near: Allocation, address: int)
     within = near.base <= address < near.end
     if near.freed and within:
         return f"use after free: {_what(access)} {address - near.base} bytes into {name}, released before"
-    if not near.writable and access.kind is not Kind.LOAD and address < near.end:
+    if not near.writable and access.kind is not Kind.LOAD and within:
         return f"{_what(access)} {address - near.base} bytes into {name}, which is read-only"
     extent = f"{name} ({near.size} bytes)" + (" (released before)" if near.freed else "")
     if any(part is near for part in memory.parts):

@@ -30,7 +30,7 @@ class Allocation:
 
     ``shadow``: uint8 [size], nonzero where a byte was written; None when all counts as initialised. ``freed``: an
     access is a use after free. ``writable``: False for what kernels may only read. ``device``: its address on the
-    device, which the space gives.
+    device, which the space gives. ``dtype``: the tensor's, as ``bfloat16``; empty where no tensor is known.
     """
 
     base: int
@@ -45,6 +45,7 @@ class Allocation:
     writable: bool = True
     device: int = 0
     owner: Any = field(default=None, repr=False)
+    dtype: str = ""
 
     @property
     def end(self) -> int:
@@ -63,6 +64,11 @@ class Allocation:
             index.append(offset // stride)
             offset -= index[-1] * stride
         return tuple(index)
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """``bfloat16`` of ``torch.bfloat16``."""
+    return str(tensor.dtype).rpartition(".")[2]
 
 
 def sparse_bytes(size: int) -> NDArray[np.uint8]:
@@ -122,6 +128,7 @@ class AddressSpace:
             known.name = name or known.name
             known.shape, known.strides = tuple(tensor.shape), tuple(tensor.stride())
             known.itemsize, known.data_offset = tensor.element_size(), tensor.data_ptr() - known.base
+            known.dtype = dtype_name(tensor)
             return known
         storage = tensor.untyped_storage()
         base, size = storage.data_ptr(), storage.nbytes()
@@ -131,6 +138,7 @@ class AddressSpace:
         allocation = Allocation(
             base, size, name, tuple(tensor.shape), tuple(tensor.stride()), tensor.element_size(),
             tensor.data_ptr() - base, None if initialised else sparse_bytes(size), owner=tensor,
+            dtype=dtype_name(tensor),
         )  # fmt: skip
         return self.add(allocation)
 

@@ -7,7 +7,7 @@ then treated as an inactive lane: loads give 0, stores are dropped.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine.options import XCDS, MachineOptions
+from ..program.program import Instruction, Program
 from .access import Access, Kind
 from .grids import Grid
+from .shared_words import SharedWords
 from .space import AddressSpace, Allocation
 from .views import TypedViews, Words
 
@@ -35,7 +37,8 @@ class GlobalMemory:
     """Host memory at its own addresses, restricted to the allocations of an :class:`AddressSpace`.
 
     caches: what stands between waves and memory; None for flat memory. views: where an allocation holds any, only those
-    bytes of it may be touched. nulls: names of the kernel's null pointers, for messages.
+    bytes of it may be touched. nulls: names of the kernel's null pointers, for messages. shared_words: instructions
+    that may touch all of a dword of which they may touch some bytes.
     """
 
     def __init__(
@@ -44,8 +47,9 @@ class GlobalMemory:
         caches: Caches | None = None,
         views: Sequence[Allocation] = (),
         nulls: Sequence[str] = (),
+        shared_words: Container[Instruction] = (),
     ) -> None:
-        self.space, self.caches = space, caches
+        self.space, self.caches, self.shared_words = space, caches, shared_words
         self.parts, self.nulls = tuple(views), tuple(nulls)
         self.xcds = XCDS
         self._version = -1
@@ -75,6 +79,7 @@ class GlobalMemory:
         self.base = allocations[0].base & ~15
         # one view over the span of all allocations: only offsets that were checked against them are ever used
         span = allocations[-1].end - self.base
+        span += -span % 4  # a dword of which some bytes are in range, see ``shared_words``
         interface = {"version": 3, "typestr": "|u1", "shape": (span,), "data": (self.base, False)}
         holder = type("HostSpan", (), {"__array_interface__": interface})()
         self.views = TypedViews(np.asarray(holder))
@@ -107,6 +112,8 @@ class GlobalMemory:
             return np.zeros(address.shape, np.int64), mask, False
         if everywhere or self._slot(address[mask], access.nbytes) < 0:
             bad = self._outside(address, access.nbytes) & mask
+            if bad.any() and access.inst in self.shared_words:
+                bad &= ~self._some_of_a_word(address, access.nbytes)
             if bad.any():
                 port.fault(w, access, bad)
                 mask = mask & ~bad
@@ -140,7 +147,10 @@ class GlobalMemory:
         slot = self._slot(address, 1)
         if slot >= 0:
             return address + self._moves[slot]
-        moved: NDArray[np.int64] = address + self._moves[np.searchsorted(self.starts, address, side="right") - 1]
+        slot_of = np.maximum(np.searchsorted(self.starts, address, side="right") - 1, 0)
+        # a dword may begin before the range in which it ends, see ``shared_words``
+        slot_of = np.minimum(slot_of + (address >= self.ends[slot_of]), len(self.ends) - 1)
+        moved: NDArray[np.int64] = address + self._moves[slot_of]
         return moved
 
     def line(self, device: int, count: int) -> NDArray[np.uint8]:
@@ -153,7 +163,8 @@ class GlobalMemory:
             return raw[start - self.base : start + count - self.base]
         content = np.zeros(count, np.uint8)
         for i in np.flatnonzero((self.starts < start + count) & (self.ends > start)):
-            low, high = max(start, int(self.starts[i])), min(start + count, int(self.ends[i]))
+            # whole dwords: see ``shared_words``
+            low, high = max(start, int(self.starts[i]) & ~3), min(start + count, int(self.ends[i]) + 3 & ~3)
             content[low - start : high - start] = raw[low - self.base : high - self.base]
         return content
 
@@ -179,17 +190,23 @@ class GlobalMemory:
         slot = np.searchsorted(self.starts, address, side="right") - 1
         return (slot < 0) | (address > self.ends[np.maximum(slot, 0)] - nbytes)
 
+    def _some_of_a_word(self, address: NDArray[np.int64], nbytes: int) -> NDArray[np.bool_]:
+        """Where an access is of an aligned dword that has bytes in a range."""
+        slot = np.searchsorted(self.starts, address + 3, side="right") - 1
+        inside: NDArray[np.bool_] = (slot >= 0) & (address < self.ends[np.maximum(slot, 0)])
+        return inside & (address % 4 == 0) & (nbytes == 4)
+
 
 def make_global_memory(
     space: AddressSpace,
     options: MachineOptions,
-    arch: str,
+    program: Program,
     views: Sequence[Allocation] = (),
     nulls: Sequence[str] = (),
 ) -> GlobalMemory:
     """Memory of one kernel that begins now."""
-    caches = space.device(options.xcds, options.cus(arch)) if options.memory == "weak" else None
-    memory = GlobalMemory(space, caches, views, nulls)
+    caches = space.device(options.xcds, options.cus(program.arch)) if options.memory == "weak" else None
+    memory = GlobalMemory(space, caches, views, nulls, SharedWords(program.instructions))
     memory.xcds = options.xcds
     if memory.caches is not None:
         memory.caches.begin()

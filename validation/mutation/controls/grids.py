@@ -22,7 +22,7 @@ AXES: dict[str, dict[str, str]] = {
         "out": "outgiven outalloc",
     },
     "combine_and_mix": {
-        "m": "m0 m1 m2 m3 m5 m8 m9 m15 m16 m17 m31 m32 m33 m63 m65 m127 m129 m512 m2048 m4096 m8192 m8193 m16399 "
+        "m": "m0 m1 m2 m3 m5 m8 m9 m15 m16 m17 m31 m32 m33 m63 m65 m127 m129 m512 m4096 m8192 m8193 m16399 "
         "m65536 m2g m4g",
         "shape": "p336 p384 s48 hc2 hc8 hc8r320 r128 hs8192 hs40960",
         "fold": "folded unfolded",
@@ -75,7 +75,7 @@ PAIRS: dict[str, tuple[tuple[str, ...], ...]] = {
     "combine_and_mix": (
         ("m1", "p336"), ("m8", "three"), ("m8193", "p336", "folded"), ("m65536", "shipped"), ("m17", "rowspadded"),
         ("m4g", "unfolded"), ("m9", "zeros"), ("m3", "exact"), ("m129", "injodd"), ("decoupled", "unfolded"),
-        ("m257", "hc2", "unfolded"), ("m2047", "unfolded"),
+        ("m257", "hc2", "unfolded"), ("m2047", "unfolded"), ("m2048", "final"),
     ),
     "mix": (("m1", "final"), ("m8193", "final"), ("m17", "three"), ("m4g", "folded"),
             ("rowsfar", "decoupled"), ("rowsfar", "unfolded"), ("m257", "unfolded", "final")),
