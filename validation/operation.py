@@ -42,6 +42,10 @@ def _no_paths(params: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
+def _no_shapes(params: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
+    return {}
+
+
 def _has_rows(params: Mapping[str, Any]) -> bool:
     return bool(params.get("m", 1) > 0)
 
@@ -76,10 +80,12 @@ class EntryPoint:
     ``driver`` refers to a class with the methods of :class:`Driver`. ``variant`` maps a case's parameters to
     the name of the group of kernels that serves it; the compile stage has one task for each variant. ``launches``
     tells whether a case launches anything: by default all do but those whose parameter ``m`` is zero. ``paths``
-    maps them to the paths that the case was built to take: a case whose receipts lack one of them fails.
-    ``limits`` holds the largest value accepted for a resource of :class:`validation.stages.isa.Resources`, by
-    field name. ``invalid`` maps axes to a value that the function must refuse; with one, the contract stage also runs
-    the control of the grid (:mod:`validation.grid_control`), without which nothing shows that the grid reaches it.
+    maps them to the paths that the case was built to take: a case whose receipts lack one of them fails. ``shapes``
+    maps them to the shapes that its launches must have seen, by the name of a kernel's argument (see
+    :mod:`validation.launched`): a case whose receipts lack one fails too. ``limits`` holds the largest value accepted
+    for a resource of :class:`validation.stages.isa.Resources`, by field name. ``invalid`` maps axes to a value that the
+    function must refuse; with one, the contract stage also runs the control of the grid
+    (:mod:`validation.grid_control`), without which nothing shows that the grid reaches it.
     """
 
     name: str
@@ -93,6 +99,11 @@ class EntryPoint:
     timeout_s: float = 120.0
     paths: Callable[[Mapping[str, Any]], tuple[str, ...]] = _no_paths
     invalid: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Callable[[Mapping[str, Any]], Mapping[str, tuple[int, ...]]] = _no_shapes
+
+    def shapes_due(self, params: Mapping[str, Any]) -> dict[str, list[int]]:
+        """``shapes`` of a case as a report holds them; none for a case that launches nothing."""
+        return {name: list(shape) for name, shape in self.shapes(params).items()} if self.launches(params) else {}
 
 
 @dataclass(frozen=True)
@@ -195,6 +206,16 @@ class Bench(Protocol):
 
     def close(self) -> None:
         """Release every tensor made by :meth:`empty`."""
+
+
+class TimedBench(Bench, Protocol):
+    """A bench of a device that has a clock: a GPU."""
+
+    def control(self) -> Callable[[], Any]:
+        """A call that no code under test reaches, of much the same length each time."""
+
+    def seconds(self, call: Callable[[], Any]) -> float:
+        """Seconds that the device took for ``call``, which has run once before."""
 
 
 class Driver(Protocol):

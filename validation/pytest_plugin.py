@@ -8,7 +8,8 @@ A test of any repository that has this package installed::
         assert torch.equal(y, x * 2.5)
 
 It runs once for each architecture of ``--emulated-arch`` (default: all). It fails, whatever it asserts, when a checker
-has a finding or when nothing was launched. The fixture is the emulator's session: ``launches`` holds what ran.
+has a finding or when nothing was launched. The fixture is the emulator's session: ``launches`` holds what ran,
+with which grid, and in ``arguments`` the tensor behind each pointer.
 
 ``@pytest.mark.emulated_gpu(arch="gfx950", checks=("memcheck",), schedule="random:7", memory="weak")`` sets archs and
 what :func:`validation.emulator.emulate` takes, for a test, a class or a module.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from validation import devices
-from validation.base import compare
+from validation.base import case, compare, perf, timing
 from validation.base.run import Prepared, Seams, on_base, part
 from validation.cases import Outcome, Task, case_record, replay_command
 from validation.executors import Executor, Local, TaskPool
@@ -132,7 +132,7 @@ class Progress(Protocol):
         """A stage begins, with ``total`` cases."""
 
     def case_done(self, arch: str, record: JsonDict) -> None:
-        """One case has its record."""
+        """One case has its record; told of a case again, the record replaces the one before."""
 
     def stage_skipped(self, arch: str, title: str, reason: str) -> None:
         """A stage does not execute."""
@@ -208,8 +208,10 @@ def run_arch(plan: Plan, arch: str, progress: Progress) -> JsonDict:
     if plan.base is not None:
         # here: the base's code is in a worktree of this machine
         with Pools(plan.jobs, arch, module, plan.base.worker_environment()) as pools:
-            compared = _compare(plan, plan.base, arch, claimed, runs, pools, progress)
+            seen = _compare(plan, plan.base, arch, runs, pools, progress)
             replaced += pools.replaced
+        times = _wall_times(plan, plan.base, arch, (module, claimed), runs, seen, progress)
+        compared = part(plan.base, seen, times)
     calibration = _calibrate(plan, arch, module, claimed, progress) if plan.calibrate and module and claimed else None
     header = {
         "operation": {
@@ -247,14 +249,13 @@ def _compare(
     plan: Plan,
     base: Prepared,
     arch: str,
-    claimed: devices.Claim | None,
     runs: Sequence[StageRun],
     pools: Pools,
     progress: Progress,
-) -> JsonDict:
-    """The base's part of the report: the cases of ``runs`` again, on its code."""
+) -> list[JsonDict]:
+    """The cases of ``runs`` again, on the base's code."""
     names = [run.name for run in runs if run.name in compare.STAGES and run.records]
-    cases = on_base(
+    return on_base(
         base,
         plan.operation,
         {name: plan.tasks(name, arch)[0] for name in names},
@@ -266,7 +267,35 @@ def _compare(
             done=lambda record: progress.case_done(arch, record),
         ),
     )
-    return part(base, cases, claimed.level if claimed else "none")
+
+
+def _wall_times(
+    plan: Plan,
+    base: Prepared,
+    arch: str,
+    device: tuple[str | None, devices.Claim | None],
+    runs: Sequence[StageRun],
+    seen: Sequence[JsonDict],
+    progress: Progress,
+) -> JsonDict:
+    """The comparison's ``perf``: cases of ``runs`` on both revisions in turns, on a GPU that nothing else uses now."""
+    module, claimed = device
+    level = claimed.level if claimed else "none"
+    records = [record for run in runs if run.name == timing.STAGE for record in run.records]
+    names = timing.chosen(records, seen)
+    if level != "runtime":
+        return perf.not_timed(level)
+    tasks = {task.id: task for task in plan.tasks(timing.STAGE, arch)[0]} if names else {}
+    with Pools(1, arch, module) as head, Pools(1, arch, module, base.worker_environment()) as other:
+        bed = timing.Bed(
+            head.fitting(stage(timing.STAGE)),
+            other.fitting(stage(timing.STAGE)),
+            lambda task: case.wrapped(task, base.code.folder, base.code.packages),
+            started=lambda title, total: progress.stage_started(arch, title, total),
+            done=lambda record: progress.case_done(arch, record),
+            commit=base.base.commit,
+        )
+        return timing.timed(names, tasks, bed)
 
 
 def _calibrate(plan: Plan, arch: str, module: str, claimed: devices.Claim, progress: Progress) -> JsonDict:

@@ -1,9 +1,9 @@
-"""K1 with an unfolded weight in one pass over the residual: R2 stays in registers between its norm and the GEMM.
+"""K1 in one pass over the residual: R2 stays in registers between its norm and the GEMM.
 
 For a workgroup's rows, stream by stream: ``R2 = bf16(R + y * iw)`` (stored), ``rrms = rsq(mean R2^2 + eps)`` over
 the stored values, ``xn = bf16(R2 * rrms * (1 + Wnorm))`` in place, ``P += xn . W^T`` in float32. xn is scaled
 already, so one accumulator serves all streams. With one part of K it becomes packed, else a float32 partial that
-:mod:`hcgr.kernels.k1_reduce` adds up.
+:mod:`hcgr.kernels.k1_reduce` adds up. With a folded weight R2 is multiplied as it is, ``P += rrms * (R2 . W'^T)``.
 
 A stream's columns are shared out among the waves, 64 at a time, and each wave holds its own of *all* rows: lane l
 has eight columns of row ``l % 16``, which is fragment order. The sums of squares of the waves meet in LDS. So do the
@@ -51,18 +51,19 @@ def build(plan: K1ResidentPlan) -> tuple[Any, tuple[Any, ...]]:
 
     `out` is packed [M, n_pad] bf16 with ``splits == 1``, else partials [splits, M, plan.partial_columns] f32; rrms
     is [M, HC] f32. Without ``combine``, block_output, injection and r2 are not accessed and the residual is
-    normalised. Addresses that a plan does not access may be those of any tensor.
+    normalised; with ``folded``, norm_weight is not. Addresses that a plan does not access may be those of any tensor.
     """
     hc, hs, n_pad, live = plan.hc, plan.hs, plan.n_pad, plan.live
     mt, waves, splits, streams, slots = plan.row_tiles, plan.waves, plan.splits, plan.streams, plan.slots
     tiles, owned, combine, direct = plan.column_tiles, plan.owned_tiles, plan.combine, plan.splits == 1
+    folded = plan.folded
     width, stored_tiles = hc * hs, n_pad // TILE if direct else plan.column_tiles
     # Column tiles that every wave owns; the first `fullest` waves own one more.
     shared, fullest = tiles // waves, tiles % waves
     middle = slots // 2
     name = (
         f"hcgr_k1_resident_hc{hc}_hs{hs}_n{n_pad}l{live}_{'combine' if combine else 'stored'}_s{splits}_r{mt}x{waves}"
-        f"_{'f32' if plan.norm_f32 else 'bf16'}{'_full' if plan.norm_full else ''}"
+        f"_{'folded' if folded else 'f32' if plan.norm_f32 else 'bf16'}{'_full' if plan.norm_full else ''}"
     )
     layout = lds_layout(stage=fx.Array[fx.BFloat16, plan.lds_bytes // 2, 16])
 
@@ -132,8 +133,9 @@ def build(plan: K1ResidentPlan) -> tuple[Any, tuple[Any, ...]]:
                         fragments[2 * n + q] = fx.generic_load(place, count=8)
             return total, fragments
 
-        acc = [fx.full(4, 0.0, fx.Float32) for _ in range_constexpr(mt * owned)]
+        result = [fx.full(4, 0.0, fx.Float32) for _ in range_constexpr(mt * owned)]
         for turn in range(0, streams, 1, unroll=1):
+            acc = [fx.full(4, 0.0, fx.Float32) if folded else total for total in result]
             stream = split * streams + turn
             first_k = stream * hs
             here = recomputed(lane)
@@ -199,9 +201,11 @@ def build(plan: K1ResidentPlan) -> tuple[Any, tuple[Any, ...]]:
             for p in range_constexpr(slots):
                 gpu.barrier()
                 for q in range_constexpr(2):
-                    gain8 = norm_gain8(gains[q])
+                    gain8 = None if folded else norm_gain8(gains[q])
                     for i in range_constexpr(mt):
-                        xn = (x[(p * mt + i) * 2 + q].to(fx.Float32) * scales8[i] * gain8).to(fx.BFloat16)
+                        xn = x[(p * mt + i) * 2 + q]
+                        if const_expr(not folded):
+                            xn = (xn.to(fx.Float32) * scales8[i] * gain8).to(fx.BFloat16)
                         fx.generic_store(stage_lane + ((wave * 2 + q) * mt + i) * FRAGMENT, xn)
                 gains = load_gains(gain_base, p + 1) if p + 1 < slots else []
                 gpu.barrier()
@@ -217,6 +221,13 @@ def build(plan: K1ResidentPlan) -> tuple[Any, tuple[Any, ...]]:
             if const_expr(shared < owned):  # noqa: SIM102 - only the inner condition is the device's
                 if wave < fullest:
                     acc, w = multiply(acc, w, operands, None, range(shared, owned))
+            result = list(result)
+            for t in range_constexpr(mt * owned):
+                if const_expr(not folded):
+                    result[t] = acc[t]
+                else:
+                    scale4 = fx.full(4, scales[t // owned], fx.Float32)
+                    result[t] = fmath.fma(acc[t], scale4, result[t]) if streams > 1 else acc[t] * scale4
 
         for i in range_constexpr(mt):
             row = block_row + (i * TILE + lane % TILE)
@@ -224,7 +235,7 @@ def build(plan: K1ResidentPlan) -> tuple[Any, tuple[Any, ...]]:
             row_out = out + (base * (stored_tiles * TILE) + lane // TILE * 4)
             for n in range_constexpr(-(-stored_tiles // waves)):
                 tile = wave + waves * n
-                total = acc[i * owned + n] if n < owned else fx.full(4, 0.0, fx.Float32)
+                total = result[i * owned + n] if n < owned else fx.full(4, 0.0, fx.Float32)
                 if const_expr(direct and n == owned - 1 and live % TILE):
                     total = live_only(total, tile * TILE + lane // TILE * 4, live)
                 if (row < tokens) & (tile < stored_tiles):

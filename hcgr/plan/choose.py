@@ -2,8 +2,8 @@
 
 K1's paths: *skinny* for up to 8 rows of a folded weight; *fused* (folded) and *split-K* (unfolded), one pass
 over K or several; *resident*, for an unfolded weight of many rows that nobody asked to split, where a workgroup can
-hold a stream; *decoupled*, which is ``split_k=1`` or a given `stages`, what the table may choose, and what a weight of
-too many columns for one workgroup takes.
+hold a stream, and for a folded one of too many columns for LDS; *decoupled*, which is ``split_k=1`` or a given
+`stages`, what the table may choose, and what few rows of such a weight take.
 
 A tuned plan is discarded for the heuristic where it does not apply: another hidden size or CU count, a shape or
 depth that cannot be built, no tile height that divides the rows. Where the entry was made for just this shape, a
@@ -197,12 +197,12 @@ def _decoupled(shape: _Shape, stages: int | None, height: int | None) -> K1Decou
 
 
 def _resident(shape: _Shape) -> K1ResidentPlan | None:
-    """The resident plan of an unfolded weight; ``None`` for few rows, and where none can be built.
+    """The resident plan; ``None`` for few rows, and where none can be built.
 
     Raises:
         NoPlanError: for more rows than one launch of it takes.
     """
-    if shape.folded or shape.rows < RESIDENT_ROWS:
+    if shape.rows < RESIDENT_ROWS:
         return None
     plan = k1_limits.plan_k1_resident(
         shape.rows,
@@ -213,8 +213,9 @@ def _resident(shape: _Shape) -> K1ResidentPlan | None:
         shape.arch,
         shape.cus,
         shape.combine,
-        shape.norm_f32,
-        shape.norm_full,
+        shape.norm_f32 and not shape.folded,
+        shape.norm_full and not shape.folded,
+        shape.folded,
     )
     if plan is not None and shape.tokens > plan.max_tokens():
         accepted = f"of at most {plan.max_tokens()} rows in one launch"
@@ -223,14 +224,15 @@ def _resident(shape: _Shape) -> K1ResidentPlan | None:
 
 
 def _heuristic(shape: _Shape) -> K1Plan:
-    """The resident plan, if there is one; else that of :func:`_in_parts`."""
-    return _resident(shape) or _in_parts(shape)
+    """The resident plan of an unfolded weight, if there is one; else that of :func:`_in_parts`."""
+    return (None if shape.folded else _resident(shape)) or _in_parts(shape)
 
 
 def _in_parts(shape: _Shape) -> K1Plan:
     """The fused plan of :func:`~hcgr.plan.k1_limits.plan_k1_fused`; its tile for an unfolded weight.
 
-    A weight with more columns than one workgroup can hold takes the decoupled path, which shares them out.
+    A weight with more columns than fit a workgroup's LDS takes the resident path, which keeps none there, or with few
+    rows the decoupled one, which shares them out.
     """
     try:
         fused = k1_limits.plan_k1_fused(
@@ -250,7 +252,7 @@ def _one_pass_or_decoupled(shape: _Shape) -> K1Plan:
     except NoPlanError as error:
         if error.problem.argument != "plan":
             raise
-    return _decoupled(shape, None, None)
+    return _resident(shape) or _decoupled(shape, None, None)
 
 
 def _tuned_k1(shape: _Shape) -> K1Plan | None:
@@ -261,7 +263,7 @@ def _tuned_k1(shape: _Shape) -> K1Plan | None:
     entry = table.k1_entry(shape.arch.name, shape.rows, shape.n_pad)
     if entry is None or not applies(entry, shape.hc, shape.hs, shape.cus):
         return None
-    if entry["method"] == "split_k" and _resident(shape) is not None:
+    if entry["method"] == "split_k" and not shape.folded and _resident(shape) is not None:
         return None
     tiles = [(entry["row_tiles"], entry["waves"])]
     tiles += [tile for tile in FUSED_TILES if TILE * tile[0] * tile[1] < TILE * entry["row_tiles"] * entry["waves"]]
@@ -324,7 +326,7 @@ def k1(
 
 def _heuristic_splits(shape: _Shape) -> int:
     plan = _in_parts(shape)
-    return 1 if isinstance(plan, K1DecoupledPlan) else plan.splits
+    return 1 if isinstance(plan, K1DecoupledPlan | K1ResidentPlan) else plan.splits
 
 
 def k1_problems(

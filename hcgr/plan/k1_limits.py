@@ -32,8 +32,9 @@ BASE_VGPRS = 42
 ROW_TILE_VGPRS = 32
 #: (row_tiles, waves) of a fused workgroup, most rows first: more rows reread the weights from L2 less often.
 FUSED_TILES = ((1, 8), (2, 4), (1, 4), (1, 2), (1, 1))
-#: Column tiles of a wave on the resident path: the addresses of its weights are scalar, and more of them spill.
-RESIDENT_OWNED_TILES = 4
+#: Most column tiles of a wave on the resident path, one less with more slots than these: the addresses of its weights
+#: and of its slots are scalar, and more of them spill.
+RESIDENT_OWNED_TILES, RESIDENT_SLOTS = 5, 5
 #: (row_tiles, waves) of a resident workgroup, most rows first, for the same reason. A wave's share of a stream grows
 #: with the rows, so more do not fit.
 RESIDENT_TILES = ((2, 8), (1, 8))
@@ -159,8 +160,9 @@ def resident_problems(plan: K1ResidentPlan, arch: Arch) -> Iterator[Problem]:
         broken.append(Problem("waves", accepted, str(plan.waves)))
     if not broken and (plan.splits < 1 or plan.hc % plan.splits):
         broken.append(Problem("split_k", f"a divisor of HC={plan.hc}", str(plan.splits)))
-    if not broken and plan.owned_tiles > RESIDENT_OWNED_TILES:
-        most = RESIDENT_OWNED_TILES * plan.waves
+    owned = RESIDENT_OWNED_TILES - (0 if broken or plan.slots <= RESIDENT_SLOTS else 1)
+    if not broken and plan.owned_tiles > owned:
+        most = owned * plan.waves
         broken.append(
             Problem("plan", f"of at most {most} column tiles with {plan.waves} waves", str(plan.column_tiles))
         )
@@ -269,6 +271,7 @@ def plan_k1_resident(
     combine: bool = True,
     norm_f32: bool = False,
     norm_full: bool = False,
+    folded: bool = False,
 ) -> K1ResidentPlan | None:
     """The resident plan for `tokens` rows on `cus` compute units: as :func:`plan_k1_fused`, in whole streams.
 
@@ -283,7 +286,7 @@ def plan_k1_resident(
             if splits > 1 and splits * tokens * -(-live // TILE) * TILE * 8 > budget:
                 break
             plan = K1ResidentPlan(
-                hc, hs, n_pad, live, combine, splits, row_tiles, waves, arch.mfma_k, norm_f32, norm_full
+                hc, hs, n_pad, live, combine, splits, row_tiles, waves, arch.mfma_k, norm_f32, norm_full, folded
             )
             if any(resident_problems(plan, arch)):
                 continue

@@ -1,4 +1,4 @@
-"""Tiles of K1's resident path: an unfolded weight, R2 kept in registers between its norm and the GEMM.
+"""Tiles of K1's resident path: R2 kept in registers between its norm and the GEMM.
 
 A workgroup takes ``16 * row_tiles`` token rows and whole streams. Its waves share a stream's columns out among
 them, :data:`~hcgr.plan.k1.PAIR` at a time, and packed's column tiles likewise; what a wave holds for all others to
@@ -19,7 +19,7 @@ FRAGMENT_VGPRS = FRAGMENT_BYTES // WAVE_LANES // 4
 
 @dataclass(frozen=True)
 class K1ResidentPlan:
-    """COMBINE, norm and the GEMM with an unfolded weight in one kernel that reads the residual once.
+    """COMBINE, norm and the GEMM in one kernel that reads the residual once, and whose weight does not go through LDS.
 
     Attributes:
         hc: Residual streams.
@@ -33,6 +33,8 @@ class K1ResidentPlan:
         mfma_k: K of the matrix instruction, 16 or 32.
         norm_f32: Whether norm_weight is float32 rather than bf16.
         norm_full: Whether norm_weight is [HC*HS] rather than [HS].
+        folded: Whether the weight holds ``1 + Wnorm``: R2 itself is multiplied, each stream's sum is scaled by rrms,
+            and norm_weight is not read.
     """
 
     hc: int
@@ -46,6 +48,7 @@ class K1ResidentPlan:
     mfma_k: int = 16
     norm_f32: bool = False
     norm_full: bool = False
+    folded: bool = False
 
     @property
     def lanes(self) -> int:
@@ -94,8 +97,9 @@ class K1ResidentPlan:
 
     @property
     def accumulator_vgprs(self) -> int:
-        """Registers of the accumulators; xn is scaled already, so one set serves all streams."""
-        return 4 * self.row_tiles * self.owned_tiles
+        """Registers of the accumulators: one set, for xn is scaled already; with a folded weight another for the scaled
+        sum of several streams."""
+        return 4 * self.row_tiles * self.owned_tiles * (2 if self.folded and self.streams > 1 else 1)
 
     def workgroups(self, tokens: int) -> int:
         """Workgroups of a launch over `tokens` rows, along grid x, parts of K fastest."""

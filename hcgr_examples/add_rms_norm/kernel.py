@@ -9,7 +9,6 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
 from flydsl.expr import range_constexpr, rocdl
-from flydsl.expr.typing import ReductionOp
 from flydsl.runtime.device import get_rocm_arch
 
 ROWS, LANES, WIDTH = 4, 64, 8  # rows of a workgroup, lanes of a row, columns of a lane
@@ -31,10 +30,10 @@ def build(columns: int, arch: str) -> Any:
                 place = (column < columns).select(column, fx.Int32(0))  # lanes past the end load the start
                 added = fx.generic_load(residual_row + place, count=WIDTH).to(fx.Float32)
                 added = (added + fx.generic_load(x_row + place, count=WIDTH).to(fx.Float32)).to(fx.BFloat16)
-                square = (added.to(fx.Float32) * added.to(fx.Float32)).reduce(ReductionOp.ADD)
+                square = (added.to(fx.Float32) * added.to(fx.Float32)).reduce(fx.ReductionOp.ADD)
                 squares = squares + (column < columns).select(square, fx.Float32(0.0))
                 places, sums = [*places, column], [*sums, added]
-            mean = fx.coop.warp_reduce(squares, ReductionOp.ADD) * (1.0 / columns)
+            mean = fx.coop.warp_reduce(squares, fx.ReductionOp.ADD) * (1.0 / columns)
             scale = fx.Float32(rocdl.rsq(fx.Float32.ir_type, (mean + eps).ir_value()))
             for i in range_constexpr(len(places)):
                 if places[i] < columns:

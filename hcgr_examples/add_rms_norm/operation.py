@@ -47,5 +47,6 @@ ENTRY = EntryPoint(
     contract=CONTRACT,
     variant=lambda params: f"n{params['columns']}",
     invalid={"columns": 1004},
+    shapes=lambda p: {"x": (p["m"], p["columns"]), "residual": (p["m"], p["columns"]), "weight": (p["columns"],)},
 )
 OPERATION = Operation("add_rms_norm", "Fused add and RMSNorm", ("hcgr_examples",), (ENTRY,))

@@ -12,7 +12,7 @@ import pytest
 import tiny_repository as tiny
 
 from validation.base import policy
-from validation.base.policy import Tree, Trees, budget, grid, machinery, mutants, skips, thresholds, tolerance
+from validation.base.policy import Tree, Trees, budget, grid, machinery, mutants, skips, suite, thresholds, tolerance
 from validation.base.policy.describe import describe
 from validation.operation import JsonDict, load_operation
 from validation.report.verdict import decide
@@ -134,11 +134,11 @@ def description(tmp_path_factory: pytest.TempPathFactory) -> JsonDict:
 BOUNDS = "tolerance:oracle/bounds.py"
 MACHINE = "tests/test_machinery.py"
 SEEN = [
-    ("tests/test_it.py", "def test_one():\n    assert True\n", "", machinery, ["test:tests/test_it.py:test_one"]),
-    (MACHINE, "def test_many", "def _test_many", machinery, [f"test:{MACHINE}:test_many"]),
-    (MACHINE, "[1, 2, 3]", "[1, 2]", machinery, [f"test:{MACHINE}:test_many.parameters"]),
-    (MACHINE, "assert value", "return", machinery, [f"test:{MACHINE}:test_many.asserts"]),
-    (MACHINE, "def test_method", "def method", machinery, [f"test:{MACHINE}:TestKept.test_method"]),
+    ("tests/test_it.py", "def test_one():\n    assert True\n", "", suite, ["test:tests/test_it.py:test_one"]),
+    (MACHINE, "def test_many", "def _test_many", suite, [f"test:{MACHINE}:test_many"]),
+    (MACHINE, "[1, 2, 3]", "[1, 2]", suite, [f"test:{MACHINE}:test_many.parameters"]),
+    (MACHINE, "assert value", "return", suite, [f"test:{MACHINE}:test_many.asserts"]),
+    (MACHINE, "def test_method", "def method", suite, [f"test:{MACHINE}:TestKept.test_method"]),
     # what is changed, from what, to what, by which rule it is found, under which names
     ("oracle/bounds.py", "SLACK = 1.5", "SLACK = 1.75", tolerance, [f"{BOUNDS}:SLACK"]),
     ("oracle/bounds.py", "SLACK = 1.5", "SLACK = 1.25", tolerance, [f"{BOUNDS}:SLACK"]),
@@ -289,7 +289,9 @@ def test_a_change_that_demands_no_less_is_no_finding(
 ) -> None:
     monkeypatch.setattr(grid, "described", lambda trees, reference: copy.deepcopy(description))
     pair.put(file, old, new)
-    assert [name for rule in (tolerance, skips, grid, budget, mutants, thresholds) for name in pair.found(rule)] == []
+    assert [
+        name for rule in (tolerance, skips, suite, grid, budget, mutants, thresholds) for name in pair.found(rule)
+    ] == []
 
 
 def test_what_moves_to_another_file_unchanged_is_no_finding(pair: Pair) -> None:
@@ -312,14 +314,14 @@ def test_what_leaves_the_oracle_is_one(pair: Pair) -> None:
 
 def test_a_test_file_removed_is_one_for_each_test(pair: Pair) -> None:
     (pair.head / MACHINE).unlink()
-    assert pair.found(machinery) == [f"test:{MACHINE}:test_many", f"test:{MACHINE}:TestKept.test_method"]
+    assert pair.found(suite) == [f"test:{MACHINE}:test_many", f"test:{MACHINE}:TestKept.test_method"]
 
 
 def test_a_test_that_moved_is_none_and_one_of_two_that_went_is_one(pair: Pair) -> None:
     (pair.head / MACHINE).rename(pair.head / "tests/test_moved.py")
-    assert pair.found(machinery) == []
+    assert pair.found(suite) == []
     (pair.base / "tests/test_moved.py").write_text(MACHINERY)
-    assert pair.found(machinery) == [f"test:{MACHINE}:test_many", f"test:{MACHINE}:TestKept.test_method"]
+    assert pair.found(suite) == [f"test:{MACHINE}:test_many", f"test:{MACHINE}:TestKept.test_method"]
 
 
 def test_what_judges_may_not_change_with_what_is_judged_unseen(pair: Pair) -> None:

@@ -18,6 +18,7 @@ import tiny_repository as tiny
 from tiny_repository import Repository
 
 from validation import cli
+from validation.base import policy
 from validation.base.policy import Finding
 from validation.report import cli as report_cli
 from validation.report.check import problems
@@ -106,7 +107,13 @@ def test_costs_are_set_against_each_other(changed: Report) -> None:
 
 def test_without_a_gpu_nothing_is_timed_and_the_report_says_why(changed: Report) -> None:
     assert changed["base"]["perf"]["evidence"] == "none"
-    assert "need a GPU" in changed["base"]["perf"]["reason"]
+    reason = changed["base"]["perf"]["reason"]
+    assert "need a GPU" in reason
+    assert {"what": "wall time against the base", "reason": reason} in changed["not_run"]
+
+
+def test_every_comparison_says_what_its_rules_cannot_see(changed: Report) -> None:
+    assert changed["base"]["notes"][-1] == policy.BLIND
 
 
 def test_an_unrelated_kernel_need_not_run_again(repository: Repository, tmp_path: Path) -> None:
@@ -258,7 +265,7 @@ def test_shards_of_one_comparison_are_joined_and_others_refused(repository: Repo
     with pytest.raises(MergeError, match="differ in base"):
         merge([reports[0], other])
     without = {key: value for key, value in reports[1].items() if key != "base"}
-    without["verdict"] = reports[1]["verdict"]
+    without["not_run"] = [each for each in without["not_run"] if not each["what"].startswith("wall time")]
     without["digest"] = digest(without)
     with pytest.raises(MergeError, match="differ in base"):
         merge([reports[0], without])

@@ -48,6 +48,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     # Columns that one workgroup's LDS does not hold are shared out.
     "r512 on gfx942": ({**COMBINE_MIX, "m": 9, "r": 512, "n_pad": 528}, DECOUPLED + K2),
     "r512 on gfx942 unfolded": ({**MIX, "m": 17, "r": 512, "n_pad": 528, "hc": 2, "fold": False}, DECOUPLED + K2),
+    "r512 of many rows on gfx942": (
+        {**COMBINE_MIX, "m": 257, "r": 512, "n_pad": 528, "hc": 2},
+        ["k1_resident", *K2],
+    ),
     # Direct K1.
     "k1 skinny n8": ({"entry": "k1", "m": 8, "r": 4, "n_pad": 8}, SKINNY),
     "k1 m224": ({"entry": "k1", "m": 224}, FUSED),
@@ -74,7 +78,7 @@ CHUNK = 9
 #: Cases of every path that run on both architectures.
 ON_BOTH = ("m1 n336", "hc8 skinny", "hc2 fused", "hc2 unfolded", "k1 m100 padded decoupled", "k2 m48")
 #: Cases whose path is that of one architecture's LDS.
-ONLY_ON = {"r512 on gfx942": "gfx942", "r512 on gfx942 unfolded": "gfx942"}
+ONLY_ON = {name: "gfx942" for name in CASES if name.startswith("r512 ")}
 
 
 def cases_of(arch: str) -> list[str]:

@@ -385,15 +385,25 @@ def test_the_committed_table_is_in_use(arch: str) -> None:
 
 
 @pytest.mark.parametrize("folded", [False, True])
-@pytest.mark.parametrize("tokens", [9, 100, 65536])
-def test_a_weight_too_wide_for_one_workgroup_is_shared_out(tokens: int, folded: bool) -> None:
+@pytest.mark.parametrize(("tokens", "live"), [(9, 516), (100, 516), (255, 516), (65536, 704)])
+def test_a_weight_too_wide_for_one_workgroup_is_shared_out(tokens: int, live: int, folded: bool) -> None:
     """r = 512 with inject rows is 33 column tiles, and two stages of that are more than gfx942's LDS."""
-    plan = choose.k1(tokens, HC, HS, 528, 516, "gfx942", 304, folded)
+    tiles = -(-live // 16)
+    plan = choose.k1(tokens, HC, HS, 16 * tiles, live, "gfx942", 304, folded)
     assert isinstance(plan, K1DecoupledPlan)
-    assert plan.column_groups * plan.column_tiles == 33
+    assert plan.column_groups * plan.column_tiles == tiles
     assert plan.column_groups > 1
     assert not any(k1_limits.decoupled_problems(plan, arch_table.get("gfx942")))
-    assert not isinstance(choose.k1(tokens, HC, HS, 528, 516, "gfx950", 256, folded), K1DecoupledPlan)
+    assert not isinstance(choose.k1(tokens, HC, HS, 16 * tiles, live, "gfx950", 256, folded), K1DecoupledPlan)
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("tokens", [256, 2048, 65536])
+def test_many_rows_of_a_weight_too_wide_for_lds_are_resident(tokens: int, folded: bool) -> None:
+    plan = choose.k1(tokens, HC, HS, 528, 516, "gfx942", 304, folded)
+    assert isinstance(plan, K1ResidentPlan)
+    assert plan.folded is folded
+    assert not any(k1_limits.resident_problems(plan, arch_table.get("gfx942")))
 
 
 def test_too_many_rows_of_a_weight_too_wide_for_one_workgroup() -> None:

@@ -90,6 +90,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         resident(20, {"waves": 1, "splits": 2}, kind="wide", hs=1536),
         resident(3, {"waves": 8}, hc=2, hs=8192, kind="large_mean"),
         resident(17, {"waves": 8, "splits": 4, "row_tiles": 2}, PRODUCTION),
+        resident(17, {"waves": 2, "folded": True}, exact=True, fold=True, eps=3.0),
+        resident(37, {"waves": 4, "splits": 2, "row_tiles": 2, "folded": True}, exact=True, fold=True, **ORDER),
+        resident(20, {"waves": 2, "splits": 4, "folded": True}, fold=True, kind="special", residual_pad=8, y_pad=24),
+        resident(20, {"waves": 2, "folded": True}, fold=True, combine=False, kind="wide", residual_pad=16),
+        resident(17, {"waves": 8, "splits": 2, "folded": True}, PRODUCTION, fold=True, r=512, n_pad=528),
         {**resident(5, {"waves": 1, "splits": 2}), **FAR},
     ],
     "decoupled": [

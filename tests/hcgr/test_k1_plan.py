@@ -92,6 +92,9 @@ def test_geometry_of_a_resident_workgroup() -> None:
     assert (RESIDENT.slots, RESIDENT.streams, RESIDENT.lds_bytes) == (5, 4, 32 * 1024)
     # Five pairs of steps of 32 rows: 40 columns a lane and row, two to a register. Six sums of four.
     assert (RESIDENT.resident_vgprs, RESIDENT.accumulator_vgprs) == (80, 24)
+    # Those of a folded weight are scaled at the end of each stream, into as many others.
+    folded = replace(RESIDENT, folded=True)
+    assert (folded.accumulator_vgprs, replace(folded, splits=4).accumulator_vgprs) == (48, 24)
     assert replace(RESIDENT, splits=2).workgroups(33) == 4
     assert RESIDENT.mfmas(33) == 4 * 21 * 640
     most = RESIDENT.max_tokens()
@@ -110,7 +113,9 @@ def test_geometry_of_a_resident_workgroup() -> None:
         ({"splits": 8}, GFX950, ["split_k", "divisor of HC=4", "8"]),
         ({"row_tiles": 0}, GFX942, ["row_tiles", "0"]),
         ({"row_tiles": 4}, GFX942, ["plan", "256 vector registers", "8 waves", "gfx942"]),
-        ({"n_pad": 528, "live": 516}, GFX950, ["plan", "at most 32 column tiles with 8 waves", "33"]),
+        ({"n_pad": 656, "live": 641}, GFX950, ["plan", "at most 40 column tiles with 8 waves", "41"]),
+        ({"n_pad": 528, "live": 516, "hs": 3072}, GFX950, ["plan", "at most 32 column tiles with 8 waves", "33"]),
+        ({"n_pad": 528, "live": 516, "folded": True}, GFX942, ["plan", "256 vector registers", "about 266"]),
         ({"hs": 40960, "row_tiles": 1}, GFX950, ["plan", "256 vector registers", "about 734"]),
         ({"hs": 512, "row_tiles": 5, "live": 16}, GFX942, ["plan", "65536 bytes of LDS", "gfx942", "81920"]),
     ],

@@ -50,6 +50,42 @@ def _dishonest(*modes: str) -> fakes.Operation:
     return replace(honest, entry_points=(replace(honest.entry_points[0], driver="report_support:DishonestDriver"),))
 
 
+#: What each mode's launches see; due are out [5,8] and weight [8].
+SEEN: dict[str, list[dict[str, str] | None]] = {
+    "whole": [{"out": "bfloat16[5,8] strides [16,1]", "weight": "float32[8]", "partials": "640 bytes", "bias": "null"}],
+    "parted": [{"out": "bfloat16[5,8]"}, {"weight": "float32[8]", "out": "bfloat16[5,8]"}],
+    "first_rows": [{"out": "bfloat16[2,8]", "weight": "float32[8]"}],
+    "later_rows": [{"out": "bfloat16[5,8] at byte 16", "weight": "float32[8]"}],
+    "narrower": [{"out": "bfloat16[5,4]", "weight": "float32[4]"}],
+    "once_narrower": [{"out": "bfloat16[5,8]", "weight": "float32[8]"}, {"weight": "float32[4]"}],
+    "no_weight": [{"out": "bfloat16[5,8]"}],
+    "only_bytes": [{"out": "80 bytes", "weight": "float32[8]"}],
+    "blind": [None],
+}
+
+
+class ShapedDriver(fakes.FakeDriver):
+    """Right results each time, from launches that see what :data:`SEEN` says."""
+
+    def run(self, inputs: dict[str, Any]) -> str:
+        for arguments in SEEN.get(inputs["mode"], ()):
+            inputs["bench"].launch(arguments=arguments)
+        return str(inputs["mode"])
+
+
+def _shaped(*modes: str) -> fakes.Operation:
+    plain = fakes.operation(*modes)
+    entry = replace(
+        plain.entry_points[0],
+        driver="report_support:ShapedDriver",
+        shapes=lambda params: {"out": (5, 8), "weight|gain": (8,)} if params["mode"] == "parted" else DUE,
+    )
+    return replace(plain, entry_points=(entry,))
+
+
+DUE = {"out": (5, 8), "weight": (8,)}
+SHAPED = _shaped("whole", "parted", "empty")
+MISSHAPEN = _shaped(*SEEN, "empty_launched")
 KILLED = _dishonest("good", "killed", "good2")
 FORGES = _dishonest("forges", "good")
 #: A test that returns early, in every way that the fakes know.

@@ -37,7 +37,8 @@ class Driver:
     def check(self, inputs: Any, outputs: Case) -> list[dict[str, Any]]:
         p = outputs.params
         wrong = p["m"] >= 37 and p["padding"] > 0 and p["values"] == "special"
-        return [comparison("out", "bound", not wrong, f"error/bound 3 with {p['m']} rows" if wrong else "within bound")]
+        said = f"error/bound 3 with {p['m']} rows" if wrong else "within bound"
+        return [comparison("out", "bound", not wrong, said, elements=1)]
 
 
 OPERATION = Operation(

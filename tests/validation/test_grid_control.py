@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 import validation_fakes as fakes
+from report_support import run
 
 from validation import grid_control
 from validation.grid import Anchor, Case, Grid, axis
 from validation.in_process import run_case
 from validation.operation import EntryPoint, Operation, SkipCase, load_operation
+from validation.report.coverage import credit_lines
+from validation.report.show import FORMATS
 from validation.stages import Request, contract
 from validation.stages.correctness import judge
 
@@ -209,3 +212,22 @@ def test_a_real_driver_that_drops_an_axis_is_seen(monkeypatch: pytest.MonkeyPatc
     record = run_case("add_rms_norm", "gfx942", "contract.add_rms_norm.grid_control")
     assert record["status"] == "error"
     assert "axis padding could not be applied" in record["reason"]
+
+
+def test_a_report_names_the_grids_that_no_control_credits() -> None:
+    launch = {"workgroups_run": 1}
+
+    def made(stage: str, name: str, status: str = "pass", **more: Any) -> dict[str, Any]:
+        return {"id": f"{stage}.{name}", "stage": stage, "status": status, "launches": [launch], "reason": "r"} | more
+
+    names = ("good.m1", "good.m2", "none.m1", "wrong.m1", "also.m1")
+    grid = [made("correctness", name) for name in names] + [made("correctness", "empty.m0", launches=[])]
+    controls = [made("contract", "good.grid_control"), made("contract", "wrong.grid_control", "error", reason="deaf")]
+    stages = [{"name": "correctness", "cases": grid}, {"name": "contract", "cases": controls}]
+    assert credit_lines({"stages": stages}) == [
+        "grid of none, also not credited: its control was not run",
+        "grid of wrong not credited: its control ended with error: deaf",
+    ]
+    report = run("FINE")
+    for form in ("text", "markdown", "html"):
+        assert "grid of fake not credited: its control was not run" in FORMATS[form](report), form

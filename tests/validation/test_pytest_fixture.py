@@ -87,6 +87,7 @@ def test_five_lines_run_on_both_architectures(repository: pytest.Pytester) -> No
 
 def test_the_code_is_that_of_the_architecture(repository: pytest.Pytester) -> None:
     text = FIVE_LINES + "    assert {launch.arch for launch in emulated_gpu.launches} == {emulated_gpu.arch}\n"
+    text += "    assert str(emulated_gpu.launches[0].arguments['y']) == 'float32[300]'\n"
     text += "    import os\n    assert os.environ['ARCH'] == os.environ['FLYDSL_GPU_ARCH'] == emulated_gpu.arch\n"
     text += "def test_after():\n    import os\n    assert 'ARCH' not in os.environ\n"
     run(repository, text).assert_outcomes(passed=3)

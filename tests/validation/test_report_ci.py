@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,7 @@ def command_lines(document: dict[Any, Any]) -> Iterator[list[str]]:
         for line in step.get("run", "").splitlines():
             line = re.sub(r"\$\{(\w+):\+([^}]*)\}", r"\2", line.strip())
             line = re.sub(r"\$\{?(\w+)\}?", lambda match: VALUES[match[1]] if match[1] in VALUES else match[0], line)
-            words = shlex.split(line)
+            words = [word for word in shlex.split(line) if word != "${accepted[@]}"]  # see the script's own test
             if words and words[0] in PARSERS:
                 end = next((i for i, word in enumerate(words) if word in (">>", ">", "||", "|")), len(words))
                 yield words[:end]
@@ -73,11 +75,51 @@ def test_no_expression_is_pasted_into_a_script(path: Path) -> None:
             assert step["shell"] == "bash"
 
 
+NAMES = ("skip:tests/test_it.py:test_it.collect_ignore = ['x', $(y)]", "grid:tiny.anchor.a=1,b=2", "test:a")
+
+
+@pytest.mark.parametrize(
+    ("base", "given", "accepted"),
+    [
+        ("main", "", ()),
+        ("main", "\n".join(NAMES), NAMES),
+        ("main", f" {NAMES[0]} ;{NAMES[1]};; \n{NAMES[2]}\n\n", NAMES),
+        ("", NAMES[0], ()),  # a push has no base: the command would refuse the option
+    ],
+)
+def test_the_action_hands_on_the_findings_to_accept(
+    tmp_path: Path, base: str, given: str, accepted: tuple[str, ...]
+) -> None:
+    """The script of the action itself, with a command in its place that notes what it was given."""
+    stand_in = tmp_path / "hcgr-validate"
+    stand_in.write_text('#!/bin/sh\nprintf "%s\\0" "$@" > "$FOLDER/given"\nexit 3\n')
+    stand_in.chmod(0o755)
+    (step,) = [step for step in steps(load(ACTION)) if step.get("id") == "validate"]
+    output = tmp_path / "output"
+    values = VALUES | {"BASE": base, "ACCEPT": given, "FOLDER": str(tmp_path / "a b"), "GITHUB_OUTPUT": str(output)}
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]  # as a runner starts it
+    subprocess.run(shell, check=True, env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"} | values)
+    words = (tmp_path / "a b" / "given").read_text().split("\0")[:-1]
+    options = validate.parser().parse_args(words)
+    assert (options.base or "", tuple(options.accept_policy)) == (base, accepted)
+    assert (options.arch, str(options.shard), str(options.report.parent)) == (["gfx942"], "1/4", str(tmp_path / "a b"))
+    assert output.read_text() == "exit-code=3\n"
+
+
+def test_who_may_start_the_workflow_by_hand_may_accept_findings() -> None:
+    document = load(WORKFLOW)
+    (used,) = [step["with"] for step in steps(document) if step.get("uses", "").startswith("./")]
+    assert used["accept-policy"] == "${{ inputs.accept-policy }}"
+    by_hand = document[True]["workflow_dispatch"]["inputs"]  # YAML 1.1 reads the key "on" so
+    assert {"base", "accept-policy"} == set(by_hand)
+    assert "pull_request_target" not in document[True]
+
+
 @pytest.mark.parametrize("path", [WORKFLOW, ACTION], ids=lambda path: path.name)
 def test_variables_of_a_script_are_set(path: Path) -> None:
     document = load(path)
     shared = {name for job in document.get("jobs", {}).values() for name in job.get("env", {})}
-    given = {"GITHUB_OUTPUT", "GITHUB_SHA", "GITHUB_STEP_SUMMARY", "RUNNER_TEMP", "code"} | shared
+    given = {"GITHUB_OUTPUT", "GITHUB_SHA", "GITHUB_STEP_SUMMARY", "RUNNER_TEMP", "code", "name", "accepted"} | shared
     for step in steps(document):
         used = set(re.findall(r"\$\{?(\w+)", step.get("run", "")))
         assert used <= given | set(step.get("env", {})), step.get("name")
@@ -113,7 +155,7 @@ def test_the_matrix_is_every_arch_and_all_shards_of_one_split() -> None:
 def test_a_pull_request_is_compared_with_its_base() -> None:
     jobs = load(WORKFLOW)["jobs"]
     (validate_step,) = [step for step in jobs["validate"]["steps"] if step.get("uses", "").startswith("./")]
-    assert validate_step["with"]["base"] == "${{ github.event.pull_request.base.sha }}"
+    assert validate_step["with"]["base"] == "${{ github.event.pull_request.base.sha || inputs.base }}"
     for job in ("validate", "verdict"):  # the base's commit is not in a shallow checkout
         (checkout,) = [step for step in jobs[job]["steps"] if step.get("uses", "").startswith("actions/checkout@")]
         assert checkout["with"]["fetch-depth"] == 0

@@ -17,6 +17,7 @@ from validation.report.builder import SCHEMA
 from validation.report.check import problems
 from validation.report.digest import canonical, digest
 from validation.report.stale import staleness
+from validation.stages.correctness import judge
 
 
 def checked(report: Report, tmp_path: Path, *options: str) -> int:
@@ -113,6 +114,21 @@ def _good(report: Report) -> Report:
     return case(report, "correctness.fake.good.s1")
 
 
+def _stage(report: Report, name: str) -> Report:
+    return next(stage for stage in report["stages"] if stage["name"] == name)
+
+
+def _stronger(report: Report) -> None:
+    report["evidence"] |= {"level": "runtime", "device": "hip"}
+    for stage in report["stages"]:
+        if stage["settles"] and stage["evidence"] == "emulated":
+            stage["evidence"] = "runtime"
+
+
+def _replayed(report: Report, old: str, new: str) -> None:
+    _good(report)["replay"] = _good(report)["replay"].replace(old, new)
+
+
 #: The edit of a report that says PASS (partial), and what a check says of it even when the digest was made to fit.
 EDITED: dict[str, tuple[Callable[[Report], Any], str]] = {
     "status": (lambda r: _good(r).update(status="fail"), "without a reason"),
@@ -120,6 +136,7 @@ EDITED: dict[str, tuple[Callable[[Report], Any], str]] = {
     "stage count": (lambda r: r["stages"][2]["counts"].update({"pass": 100}), "add up to"),
     "receipt removed": (lambda r: _good(r).update(launches=[]), "0 workgroups run"),
     "comparison removed": (lambda r: _good(r).update(comparisons=[]), "passes without comparisons"),
+    "elements": (lambda r: _good(r)["comparisons"][0].update(elements=0), "passes with no element compared"),
     "case dropped": (_drop_case, "has 2 cases, 3 were planned"),
     "stage dropped": (_drop_stage, "stages are environment, compile, correctness, "),
     "stage emptied": (_empty, "has 0 cases, 3 were planned"),
@@ -136,6 +153,17 @@ EDITED: dict[str, tuple[Callable[[Report], Any], str]] = {
     "shard": (lambda r: r.update(shard={"index": 1, "count": 2}), "were planned"),
     "no shard": (lambda r: r.update(shard={"index": 3, "count": 2}), "shard 3/2"),
     "parts": (lambda r: r["parts"].append(_part(2, 2)), "parts are 2/2"),
+    "evidence of another device": (_stronger, "hip gives runtime, by the claims fake gives emulated"),
+    "evidence of a stage": (
+        lambda r: _stage(r, "cost").update(evidence="runtime"),
+        "claims runtime evidence on a device that gives emulated",
+    ),
+    "what settles": (lambda r: _stage(r, "correctness").update(settles=False), "for this stage it is True"),
+    "skipped after all": (lambda r: _good(r).update(status="skip", reason="later"), "skipped, and yet"),
+    "ratio below zero": (lambda r: _good(r)["comparisons"][0].update(max_ratio=-0.5), "-0.5 times its bound"),
+    "replay, another seed": (lambda r: _replayed(r, "--seed 0", "--seed 1"), "not as it was run"),
+    "replay, more": (lambda r: _replayed(r, "--seed 0", "--seed 0 --level default"), "holds what no replay has"),
+    "replay, a script": (lambda r: _replayed(r, "--seed 0", "--seed 0; rm x"), "not as it was run"),
     "path": (
         lambda r: case(r, "correctness.fake.straight.s1")["facts"].update(paths=[]),
         "without a receipt of straight",
@@ -188,6 +216,7 @@ FORGED: dict[str, tuple[Report, str]] = {
     "nothing counted": ({"instructions": None}, "None instructions in 2 workgroups"),
     "fewer instructions than workgroups": ({"instructions": 1}, "1 instructions in 2 workgroups"),
     "another arch": ({"arch": "gfx950"}, "launched code for gfx950 in a report on gfx942"),
+    "half of it": ({"workgroups_run": 1}, "passes with 1 workgroups of fake, all were to run"),
     "nothing ran": ({"workgroups_run": 0}, "passes with 0 workgroups run"),
 }
 
@@ -199,6 +228,24 @@ def test_a_forged_receipt_is_caught(name: str) -> None:
     _good(report)["launches"][0] |= change
     found = problems(sealed(report))
     assert any(words in problem for problem in found), found
+
+
+def test_a_judge_that_compares_no_element_is_no_pass() -> None:
+    """It may still say that whatever it has not looked at is as promised."""
+    launch = {"kernel": "fake", "grid": [1, 1, 1], "workgroups_run": 1}
+    for elements in (None, 0):
+        evidence = {"findings": [], "comparisons": [{"passed": True, "elements": elements}], "launches": [launch]}
+        assert judge(evidence, [], True) == ("error", "no element of any output was compared")
+    assert judge(evidence | {"launches": []}, [], False) == ("pass", "")  # a call of no rows has none
+
+
+def test_a_launch_of_which_a_part_ran_is_no_pass_where_all_was_to_run() -> None:
+    launch = {"kernel": "fake", "grid": [2, 3, 1], "workgroups_run": 5}
+    evidence = {"findings": [], "comparisons": [{"passed": True, "elements": 4}], "launches": [launch]}
+    assert judge(evidence, [], True, whole=True) == ("error", "5 of 6 workgroups of fake ran, and all were to")
+    assert judge(evidence, [], True) == ("pass", "")  # the driver had chosen some
+    whole = evidence | {"launches": [launch | {"workgroups_run": 6}]}
+    assert judge(whole, [], True, whole=True) == ("pass", "")
 
 
 # -- a report of something else ----------------------------------------------------------------------------------------

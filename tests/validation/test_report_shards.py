@@ -95,13 +95,19 @@ def test_split_does_not_depend_on_workers() -> None:
     ]
 
 
+def _full(report: Report) -> None:
+    """As a run of every workgroup says it."""
+    report["selection"]["level"] = "full"
+    for each in (record for stage in report["stages"] for record in stage["cases"]):
+        each["replay"] += " --level full"
+
+
 DIFFERENT: dict[str, Callable[[Report], Any]] = {
     "commit": lambda r: r["source"].update(commit="f" * 40),
-    "dirtiness": lambda r: r["source"].update(dirty=True),
     "operation": lambda r: r["operation"].update(name="other"),
-    "level": lambda r: r["selection"].update(level="full"),
+    "level": _full,
     "cover": lambda r: r["selection"].update(cover="full"),
-    "device": lambda r: r["evidence"].update(device="other"),
+    "device": lambda r: (r["evidence"].update(device="other"), r["evidence"]["claims"][0].update(device="other")),
     "checks covered": lambda r: r["evidence"]["covers"].update(checks=[]),
     "Python": lambda r: r["environment"].update(python="3.0.0"),
     "packages": lambda r: r["environment"]["packages"].update(flydsl="0.0"),
@@ -114,6 +120,15 @@ def test_shards_of_different_runs_are_refused(what: str) -> None:
     DIFFERENT[what](second)
     with pytest.raises(MergeError, match=f"differ in {what}"):
         merge([first, sealed(second)])
+
+
+def test_shards_of_changes_that_no_commit_holds_are_refused() -> None:
+    """Two checkouts of one commit with changes need not have the same ones."""
+    parts = shards("FINE", 2)
+    for part in parts:
+        part["source"]["dirty"] = True
+    with pytest.raises(MergeError, match="shard 1/2 is of a checkout with changes that commit 0123456789"):
+        merge([sealed(part) for part in parts])
 
 
 def test_shards_of_other_seeds_and_selections_are_refused() -> None:

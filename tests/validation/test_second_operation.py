@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,23 @@ def test_a_broken_kernel_fails(name: str) -> None:
     evidence |= {check["output"] for check in record["comparisons"] if not check["passed"]}
     assert seen_by in evidence, record["reason"]
     assert run_case(NAME, ARCHES[0], f"correctness.{NAME}.{case}")["status"] == "pass"
+
+
+def test_a_kernel_swapped_for_a_torch_call_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its values are right, and no kernel made them."""
+
+    def swapped(x: Any, residual: Any, weight: Any, eps: float) -> Any:
+        residual.copy_((x.float() + residual.float()).bfloat16())
+        normed = residual.double()
+        x.copy_((normed * (normed.square().mean(1, keepdim=True) + eps).rsqrt() * weight.double()).bfloat16())
+        return x, residual
+
+    driver = importlib.import_module(DRIVER).Driver
+    monkeypatch.setattr(driver, "function", staticmethod(swapped))
+    record = run_case(NAME, ARCHES[0], f"correctness.{NAME}.m3.n8.dense.wide")
+    assert (record["status"], record["launches"]) == ("error", [])
+    assert "no launch was observed: the outputs did not come from a kernel" in record["reason"]
+    assert all(check["passed"] for check in record["comparisons"])
 
 
 def test_a_missing_row_guard_shrinks_to_the_smallest_call() -> None:

@@ -123,6 +123,9 @@ def test_inputs_follow_from_the_seed() -> None:
         def filled(self, tensor: torch.Tensor) -> None:
             pass
 
+        def named(self, tensor: torch.Tensor, name: str) -> None:
+            pass
+
     case = COMBINE_GRID.decode("m0.hc4.hs2560.injodd.rowspadded.wf32.wfull.wide.outgiven")
     empty = CombineDriver().prepare(case, Bench(), 5)  # type: ignore[arg-type]
     assert empty.residual.shape == (0, 10240)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from test_validate_runner import case, run
 from validation.report.check import problems
 from validation.report.console import summary_lines
 from validation.report.coverage import coverage
+from validation.stages import cost
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +79,26 @@ def test_each_end_of_a_cost_case() -> None:
     assert any(line.split()[:3] == ["steady", "straight", "1.0240"] for line in lines), lines
     assert any("a model, not measured" in line for line in lines)
     assert report["verdict"]["result"] == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("invented", "error", "no launch of fake_never_launched was observed: the counts did not come from a kernel"),
+        ("unnamed", "error", "no kernel is named, and no launch was observed"),
+        ("steady", "pass", ""),
+    ],
+)
+def test_counts_of_what_was_not_launched_are_no_pass(
+    name: str, status: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "_LAUNCHED", set())
+    operation = fakes.operation("good", costs=(name,))
+    context = SimpleNamespace(
+        arch="gfx942", operation=lambda reference: operation, bench=lambda: nullcontext(fakes.FakeBench("gfx942"))
+    )
+    ended = cost.execute({"op": "fake", "case": name}, context)
+    assert (ended["status"], words in ended["reason"]) == (status, True), ended["reason"]
 
 
 def test_a_cost_case_without_its_record_is_refused() -> None:

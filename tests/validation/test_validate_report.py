@@ -124,6 +124,10 @@ def test_schema_is_a_schema_and_strict() -> None:
     optional = {id(schema): {"base", "calibration"}}  # a run without --base or --calibrate says nothing of them
     for each in (schema["properties"]["workers"], schema["$defs"]["part"]):  # nor older reports, and merged ones
         optional[id(each)] = {"executor"}
+    optional[id(schema["$defs"]["launch"])] = {"arguments"}  # nor what a launch layer could not see
+    optional[id(schema["$defs"]["executor"])] = {"again_alone"}  # on one machine no worker is lost with others
+    perf = schema["$defs"]["base"]["properties"]["perf"]  # without a GPU nothing is timed
+    optional[id(perf)] = {"rounds", "cases", "not_timed"}
     cost = schema["$defs"]["cost"]  # nor older ones of the work
     optional[id(cost)] = {"work"}
     optional[id(cost["properties"]["budget"]["anyOf"][1])] = {"bytes_requested", "valu", "lds_cycles"}

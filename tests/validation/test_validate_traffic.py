@@ -82,17 +82,9 @@ def test_projection_takes_the_slower_unit_of_each_launch() -> None:
     assert found["kind"] == "projection"
 
 
-@pytest.mark.parametrize(
-    ("m", "fold", "most"), [(511, True, None), (512, True, 1.35), (2048, True, 1.20), (511, False, None)]
-)
-def test_limits_by_rows(m: int, fold: bool, most: float | None) -> None:
-    assert cost_cases.limit(m, PRODUCTION, fold) == most
-
-
-def test_limit_of_an_unfolded_weight_holds_r2_twice() -> None:
-    least = traffic.compulsory_bytes(2048, PRODUCTION)
-    again = 2048 * PRODUCTION.width * 2
-    assert cost_cases.limit(2048, PRODUCTION, False) == pytest.approx(1.20 * (least + again) / least)
+@pytest.mark.parametrize(("m", "most"), [(511, None), (512, 1.35), (2047, 1.35), (2048, 1.20)])
+def test_limits_by_rows(m: int, most: float | None) -> None:
+    assert cost_cases.limit(m) == most
 
 
 WORK: dict[str, int] = fakes.COST_ROW["work"]  # type: ignore[assignment]
@@ -143,7 +135,7 @@ def test_committed_budget_is_whole() -> None:
     assert held == [(arch, case.name) for arch in devices.ARCHES for case in cost_cases.cases(arch)]
     for entry in table["rows"]:
         case = next(c for c in cost_cases.cases(entry["arch"]) if c.name == entry["case"])
-        most = cost_cases.limit(*(case.params[name] for name in ("m", "shape", "fold")))
+        most = cost_cases.limit(case.params["m"])
         assert most is None or case.params["split_k"] != "auto" or entry["ratio"] <= most, entry
         least = traffic.compulsory_bytes(case.params["m"], case.params["shape"])
         assert entry["ratio"] == pytest.approx(entry["bytes_moved"] / least, abs=1e-4)
@@ -158,7 +150,7 @@ def test_cost_cases_fit_into_a_report(case: Any) -> None:
 def test_every_path_has_a_budget(arch: str) -> None:
     rows = json.loads(BUDGET.read_text())["rows"]
     assert {entry["path"] for entry in rows if entry["arch"] == arch} == {
-        f"{path}+k2" for path in ("skinny", "fused", "split_k", "decoupled")
+        f"{path}+k2" for path in ("skinny", "fused", "split_k", "resident", "decoupled")
     }
 
 

@@ -106,9 +106,10 @@ class FakeBench:
     def close(self) -> None:
         pass
 
-    def launch(self, workgroups_run: int = 2, kernel: str = "fake") -> None:
+    def launch(self, workgroups_run: int = 2, kernel: str = "fake", arguments: dict[str, str] | None = None) -> None:
         assert self.current is not None
-        self.current.launches.append(receipt(kernel, self.arch, (2, 1, 1), (64, 1, 1), workgroups_run, 100))
+        seen = receipt(kernel, self.arch, (2, 1, 1), (64, 1, 1), workgroups_run, 100, arguments)
+        self.current.launches.append(seen)
 
 
 class MemoryFaultError(Exception):
@@ -304,6 +305,12 @@ class FakeCostDriver:
             import validation_fakes_op
 
             validation_fakes_op.refuse()
+        if case.name == "invented":
+            return COST_ROW | {"case": case.name, "arch": bench.arch, "kernels": ["fake_never_launched"]}
+        if case.name == "unnamed":
+            return COST_ROW | {"case": case.name, "arch": bench.arch, "kernels": []}
+        with bench.session():
+            bench.launch(kernel="fake_straight_r4")
         return COST_ROW | {"case": case.name, "arch": bench.arch}
 
     def judge(self, row: dict[str, Any]) -> list[dict[str, Any]]:

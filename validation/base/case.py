@@ -50,6 +50,22 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
     Raises:
         OtherCodeError: a package came from elsewhere, or the case's parameters are not those of the head.
     """
+    require_code(payload, context)
+    folder, inner = Path(payload["folder"]), payload["payload"]
+    value: JsonDict = without(stage(payload["stage"]).execute(inner, context), f"{folder}{os.sep}")
+    if value["status"] == "fail" and _LACKS.search(value["reason"]):
+        return fragment(
+            "error", f"the base lacks what the case needs: {value['reason']}", detail=value.get("detail", "")
+        )
+    return value
+
+
+def require_code(payload: JsonDict, context: Any) -> None:
+    """That this process runs the base's code, and that the case of :func:`wrapped` means the same with it.
+
+    Raises:
+        OtherCodeError: see :func:`execute`.
+    """
     folder = Path(payload["folder"])
     for package in payload["packages"]:
         place = Path(str(importlib.import_module(package).__file__)).resolve()
@@ -60,12 +76,6 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
         case = context.operation(inner["op"]).entry_point(inner["entry"]).grid.decode(inner["case"])
         if identity(case.params) != payload["params"]:
             raise OtherCodeError("the case's name stands for other parameters with the base's code")
-    value: JsonDict = without(stage(payload["stage"]).execute(inner, context), f"{folder}{os.sep}")
-    if value["status"] == "fail" and _LACKS.search(value["reason"]):
-        return fragment(
-            "error", f"the base lacks what the case needs: {value['reason']}", detail=value.get("detail", "")
-        )
-    return value
 
 
 def without(value: Any, text: str) -> Any:

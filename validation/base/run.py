@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from validation.base import case, compare, perf, pins
-from validation.base.policy import Finding, collect, compared, notes
+from validation.base import case, compare, pins
+from validation.base.policy import BLIND, Finding, collect, compared, notes
 from validation.base.revision import SHORT, Base, tree_digest
 from validation.base.shortcut import Shortcut, by_id, is_broken_variant
 from validation.base.sources import Code, laid_out, search_path
@@ -65,7 +65,7 @@ def prepared(
             code=code,
             policy=findings,
             digest=tree_digest(base.repository),
-            notes=(*pins.notes(tree, base.repository), *_judge_notes(code), *notes(trees)),
+            notes=(*pins.notes(tree, base.repository), *_judge_notes(code), *notes(trees), BLIND),
             accepted=frozenset(accepted),
         )
 
@@ -149,8 +149,8 @@ def _run(ready: Prepared, name: str, due: Sequence[Task], seams: Seams) -> dict[
     return found
 
 
-def part(ready: Prepared, cases: Sequence[JsonDict], level: str) -> JsonDict:
-    """The report's ``base``, without what :func:`validation.base.compare.derive` adds. level: the claimed device's."""
+def part(ready: Prepared, cases: Sequence[JsonDict], times: JsonDict) -> JsonDict:
+    """The report's ``base``, without what :func:`validation.base.compare.derive` adds. times: its ``perf``."""
     return {
         "revision": ready.base.revision,
         "commit": ready.base.commit,
@@ -158,5 +158,5 @@ def part(ready: Prepared, cases: Sequence[JsonDict], level: str) -> JsonDict:
         "notes": list(ready.notes),
         "cases": list(cases),
         "policy": [finding.as_json(finding.name in ready.accepted) for finding in ready.policy],
-        "perf": perf.not_timed(level),
+        "perf": times,
     }

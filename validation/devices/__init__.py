@@ -8,9 +8,11 @@ takes the first that can, and the reasons of the others stay in the report.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from validation.launched import NULL
 
 #: Weakest first.
 LEVELS = ("none", "compile-only", "emulated", "runtime")
@@ -63,9 +65,20 @@ class Claim:
 
 
 def receipt(
-    kernel: str, arch: str, grid: Sequence[int], block: Sequence[int], workgroups_run: int, instructions: int | None
+    kernel: str,
+    arch: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    workgroups_run: int,
+    instructions: int | None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Proof of one launch, written by the launch layer: ``instructions`` are wave-instructions, if counted."""
+    """Proof of one launch, written by the launch layer: ``instructions`` are wave-instructions, if counted.
+
+    arguments: by name, the memory that each pointer led to, a :class:`validation.emulator.arguments.PointedTo`, or
+    ``None`` for a null pointer; left out where the launch layer could not see them.
+    """
+    seen = {} if arguments is None else {"arguments": {n: NULL if a is None else str(a) for n, a in arguments.items()}}
     return {
         "kernel": kernel,
         "arch": arch,
@@ -73,7 +86,7 @@ def receipt(
         "block": list(block),
         "workgroups_run": workgroups_run,
         "instructions": instructions,
-    }
+    } | seen
 
 
 class DeviceModule(Protocol):

@@ -73,7 +73,7 @@ class Session:
     def launches(self) -> list[dict[str, Any]]:
         """One receipt a launch."""
         return [
-            receipt(r.kernel, r.arch, r.grid, r.block, r.workgroups_run, r.instructions)
+            receipt(r.kernel, r.arch, r.grid, r.block, r.workgroups_run, r.instructions, r.arguments)
             for r in self._emulated.launches
         ]
 

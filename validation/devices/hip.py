@@ -2,21 +2,24 @@
 
 The process that starts a run claims a GPU: of exactly the arch, behind the kernel's own driver, locked for this run
 alone and idle. One that is not is passed over for the next, and the reasons of all stay in the report. Workers are
-handed the claimed one. Launches are observed through torch's profiler, so a receipt lists what the driver was given.
+handed the claimed one. Launches are observed through torch's profiler, so a receipt lists what the driver was given;
+their arguments where FlyDSL hands them to its launcher (:mod:`validation.devices.hip_arguments`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from validation.devices import Claim, receipt, simulators
 from validation.devices.gpu_lock import GpuLock, LockedError
+from validation.devices.hip_arguments import Memory, Seen, by_correlation, watched
 from validation.devices.kfd import Gpu, System, TopologyError, gpus, not_idle, visible
 from validation.operation import Workgroups
 
@@ -28,6 +31,8 @@ COVERS = {"checks": ["guard bytes"], "schedules": "as the hardware chose", "memo
 #: Bytes kept on each side of a tensor, filled with a pattern and compared after each case.
 GUARD_BYTES = 4096
 GUARD_PATTERN = 0xA5
+#: Larger than the caches of the parts, so that the control is bound by memory as the op is.
+CONTROL_BYTES = 1 << 30
 
 #: Where the kernel's files are.
 SYSTEM = System()
@@ -168,6 +173,7 @@ class HipBench:
         self.arch = arch
         self.device = torch.device("cuda", 0)  # the only one that a worker sees
         self._guards: list[tuple[str, Any, int]] = []
+        self._memory = Memory()
 
     def empty(self, shape: Sequence[int], dtype: Any, name: str) -> Any:
         """A contiguous tensor between two guard regions of :data:`GUARD_BYTES`."""
@@ -176,7 +182,9 @@ class HipBench:
         size = math.prod(shape) * dtype.itemsize
         raw = torch.full((2 * GUARD_BYTES + size,), GUARD_PATTERN, dtype=torch.uint8, device=self.device)
         self._guards.append((name, raw, size))
-        return raw[GUARD_BYTES : GUARD_BYTES + size].view(dtype).reshape(tuple(shape))
+        tensor = raw[GUARD_BYTES : GUARD_BYTES + size].view(dtype).reshape(tuple(shape))
+        self._memory.add(name, tensor)
+        return tensor
 
     def guard_damage(self) -> list[str]:
         """Names of tensors with a changed guard byte."""
@@ -192,7 +200,8 @@ class HipBench:
         return None
 
     def named(self, tensor: Any, name: str) -> None:
-        """Nothing reports by address on hardware."""
+        """Receipts call the memory of ``tensor`` by ``name``."""
+        self._memory.add(name, tensor)
 
     def filled(self, tensor: Any) -> None:
         """Nobody tracks initialisation on hardware."""
@@ -206,28 +215,63 @@ class HipBench:
         if workgroups is not None:
             raise RuntimeError("a GPU runs every workgroup; this case asks for chosen ones")
         session = Session()
-        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler, self._watched() as calls:
             yield session
             torch.cuda.synchronize(self.device)
         with tempfile.NamedTemporaryFile(suffix=".json") as trace:
             profiler.export_chrome_trace(trace.name)
             with open(trace.name) as stream:
-                session.launches += kernel_receipts(json.load(stream), self.arch)
+                session.launches += kernel_receipts(json.load(stream), self.arch, calls)
+
+    def _watched(self) -> contextlib.AbstractContextManager[list[Seen]]:
+        """Note what FlyDSL's launchers are handed; every launch passes there, by a bare call or a compiled handle."""
+        from torch.profiler import record_function
+
+        if importlib.util.find_spec("flydsl") is None:
+            return contextlib.nullcontext([])
+        from flydsl.compiler.jit_executor import CallState
+
+        return watched(self._memory, CallState, "__call__", record_function)
+
+    def control(self) -> Callable[[], Any]:
+        """A call that no code under test reaches: torch copies :data:`CONTROL_BYTES` within the device's memory."""
+        import torch
+
+        source, target = (torch.zeros(CONTROL_BYTES, dtype=torch.uint8, device=self.device) for _ in range(2))
+        return lambda: target.copy_(source)
+
+    def seconds(self, call: Callable[[], Any]) -> float:
+        """Seconds between two events around ``call`` on the current stream, after a call that does not count."""
+        import torch
+
+        call()
+        torch.cuda.synchronize(self.device)
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        call()
+        last.record()
+        last.synchronize()
+        return float(first.elapsed_time(last)) / 1e3  # given in milliseconds
 
     def close(self) -> None:
         """Forget the tensors of the case."""
         self._guards.clear()
+        self._memory.known.clear()
 
 
-def kernel_receipts(trace: dict[str, Any], arch: str) -> list[dict[str, Any]]:
-    """Receipts of the kernels in a profiler trace; copies and fills are not kernels of the operation."""
-    receipts = []
+def kernel_receipts(trace: Mapping[str, Any], arch: str, calls: Sequence[Seen] = ()) -> list[dict[str, Any]]:
+    """Receipts of the kernels in a profiler trace; copies and fills are not kernels of the operation.
+
+    calls: what each call of a launcher was handed, as :func:`validation.devices.hip_arguments.watched` numbers them.
+    """
+    receipts, asked = [], by_correlation(trace, calls)
     for event in trace.get("traceEvents", ()):
         if event.get("cat") != "kernel":
             continue
         arguments = event.get("args", {})
         grid = [int(n) for n in arguments["grid"]]
-        receipts.append(receipt(event["name"], arch, grid, [int(n) for n in arguments["block"]], math.prod(grid), None))
+        block, handed = [int(n) for n in arguments["block"]], asked.get(arguments.get("correlation"))
+        receipts.append(receipt(event["name"], arch, grid, block, math.prod(grid), None, handed))
     return receipts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from . import accepted
 from .abi import dispatch_packet, float_mode, initial_registers
+from .arguments import PointedTo
 from .checks import concurrency_observers, make_observers
 from .errors import KernelFault
 from .findings import Finding, FindingLog
@@ -44,6 +45,7 @@ class LaunchResult:
     workgroups_run, waves_run: how many ran. instructions: wave-instructions. findings: defects, which fail a check.
     notes: no defects, but worth knowing: races of one value (``benign``), waves that ended before a barrier.
     schedule: the name that replays it. switch_points: visible operations at which ``systematic`` could have switched.
+    arguments: by name, the memory that each pointer argument led to when it was launched; None for a null pointer.
     """
 
     kernel: str
@@ -60,6 +62,7 @@ class LaunchResult:
     schedule: str = "lockstep"
     switch_points: int = 0
     stream: int = 0
+    arguments: Mapping[str, PointedTo | None] = field(default_factory=dict, repr=False)
 
 
 class Launch:
@@ -67,7 +70,7 @@ class Launch:
 
     history: what racecheck knows of earlier launches; a new one if None. order: rank of the launch in it, and the set
     of those that are ordered before (see ``work.Work``). views: the parts of allocations that it may touch, see
-    ``host_tensors.view_bounds``.
+    ``host_tensors.view_bounds``. arguments: see :class:`LaunchResult`.
     """
 
     def __init__(
@@ -77,11 +80,12 @@ class Launch:
         branch_limit: int = BRANCH_LIMIT,
         options: MachineOptions = DEFAULT,
         views: Sequence[Allocation] = (),
+        arguments: Mapping[str, PointedTo | None] | None = None,
     ) -> None:  # fmt: skip
         self.program, self.kernel, self.grid, self.block, self.space = program, kernel, grid, block, space
         self.checks, self.options = accepted.checks(checks), options
         accepted.together(self.checks, options)
-        self.stream, self.branch_limit = stream, branch_limit
+        self.stream, self.branch_limit, self.arguments = stream, branch_limit, dict(arguments or {})
         threads = block[0] * block[1] * block[2]
         self.waves_per_group = -(-threads // WAVE)
         self.tail_lanes = threads % WAVE
@@ -90,7 +94,7 @@ class Launch:
         self.log = FindingLog(kernel.name)
         self.image = CodeImage(program, space)
         nulls = null_arguments(kernel, kernarg)
-        self.global_memory = make_global_memory(space, options, program.arch, views, nulls)
+        self.global_memory = make_global_memory(space, options, program, views, nulls)
         self.hits = [0] * len(program.instructions)
         self.observers = make_observers(self.checks, program, declared_clamps)
         self.observers += concurrency_observers(self.checks, program, kernel.name, history, order, self.hits)
@@ -171,7 +175,7 @@ class Launch:
         return LaunchResult(
             self.kernel.name, self.program.arch, self.grid, self.block, self.groups_run,
             self.groups_run * self.waves_per_group, sum(self.hits), found, mnemonics, counts, self.log.notes(),
-            str(schedule), schedule.points, self.stream,
+            str(schedule), schedule.points, self.stream, self.arguments,
         )  # fmt: skip
 
 

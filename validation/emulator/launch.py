@@ -9,6 +9,7 @@ from typing import Any
 
 from . import accepted
 from .abi import pack_kernarg
+from .arguments import pointed_to
 from .dispatch import Launch, LaunchResult
 from .executor import Executor
 from .host_tensors import extents_of, view_bounds
@@ -93,10 +94,11 @@ def launch(
         if hasattr(value, "untyped_storage") and value.numel() and not space.knows(value.data_ptr()):
             space.register(value, f"arg{i}")
     views = view_bounds(space, target, kernarg, extents_of(tensors)) if bound_views else []
+    seen = pointed_to(space, target, kernarg, tensors)
     work = kernel_work(
         target, size, chosen,
         lambda _: Launch(program, target, size, shape, kernarg, lds, space, checks, declared_clamps,
-                         options=options, branch_limit=branch_limit, views=views),
+                         options=options, branch_limit=branch_limit, views=views, arguments=seen),
     )  # fmt: skip
     Executor([work], order).run()
     assert work.result is not None

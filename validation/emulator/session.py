@@ -10,6 +10,7 @@ from typing import Any
 
 from . import accepted
 from .abi import pack_kernarg, pack_raw
+from .arguments import PointedTo, pointed_to
 from .checks.race_history import RaceHistory
 from .dispatch import Launch, LaunchResult
 from .errors import EmulatorError, LaunchError
@@ -158,6 +159,7 @@ class Session:
         owners = [t for t in tensors if t.numel() and self.space.find(t.data_ptr()) is None]
         extents = extents_of(tensors) if self.bound_views else []
         made: list[KernelWork] = []
+        seen: dict[str, PointedTo | None] = {}
 
         def make() -> KernelWork:
             # what a graph replays needs its memory registered again, and alive
@@ -175,13 +177,14 @@ class Session:
             return Launch(
                 program, kernel, grid, block, kernarg, dynamic_lds, self.space, self.checks, self.declared_clamps,
                 history=self.history, order=(work.rank, work.before), stream=work.stream, options=self.options,
-                branch_limit=self.branch_limit, views=views,
+                branch_limit=self.branch_limit, views=views, arguments=seen,
             )  # fmt: skip
 
         with self.lock:
             captured = borrow(self.space, kernel, kernarg, owners)
             owners.extend(a.owner for a in captured)
             self._borrowed += captured
+            seen |= pointed_to(self.space, kernel, kernarg, tensors)
             try:
                 self.queue.add(make, stream)
             finally:

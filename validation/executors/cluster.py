@@ -53,6 +53,8 @@ class Dask:
         self._refused: dict[str, str] = {}
         self._gone: list[Member] = []
         self._looked = 0.0
+        #: Cases that ran again, alone, because their worker was lost with others beside them.
+        self.suspected = 0
 
     @property
     def jobs(self) -> int:
@@ -62,6 +64,7 @@ class Dask:
     def begin(self) -> None:
         """See :class:`validation.executors.Executor`."""
         self._gone.clear()
+        self.suspected = 0
         for member in self.members.values():
             member.cases = 0
 
@@ -74,6 +77,7 @@ class Dask:
             "scheduler": self._scheduler,
             "machines": len({worker.machine for worker in workers if worker.cases}),
             "lost": len(self._gone),
+            "again_alone": self.suspected,
             "workers": [
                 {
                     "name": worker.address,

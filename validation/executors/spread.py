@@ -1,4 +1,8 @@
-"""Tasks over the workers of a cluster: group by group, and once more elsewhere when a worker is lost."""
+"""Tasks over the workers of a cluster: group by group, and once more elsewhere when a worker is lost.
+
+A Dask worker with several threads runs several tasks, and when it is lost nobody knows with which of them. So each of
+those runs again alone, its worker's other threads idle; only what is lost alone is held against a task.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from validation.devices.pool import STARTUP_TIMEOUT_S, TICK_S, Ended, PoolError
 from validation.executors import ExecutorError, site
 from validation.executors.cluster import GONE, Dask, Member
 
-#: A task whose worker is lost is tried this often in all.
+#: A task whose worker is lost while it runs there alone is tried this often in all.
 MOST_LOSSES = 3
 #: Seconds without any worker after which what remains is given up.
 NO_WORKER_S = 60.0
@@ -29,9 +33,12 @@ _Slot = tuple[str, int]
 
 @dataclass
 class _Running:
+    """``alone``: no other task has run on its worker since it began."""
+
     task: Task
     future: Future
     deadline: float
+    alone: bool = True
 
 
 class DaskPool:
@@ -46,6 +53,7 @@ class DaskPool:
         self._affinity: Affinity[_Slot] = Affinity()
         self._running: dict[_Slot, _Running] = {}
         self._lost_with: dict[str, list[str]] = {}
+        self._suspects: set[str] = set()
         self._done: queue.SimpleQueue[tuple[_Slot, Future]] = queue.SimpleQueue()
         self._used: set[str] = set()
         self._lost_at: set[str] = set()
@@ -105,9 +113,10 @@ class DaskPool:
                 yield from ((task, Outcome(None, reason)) for task in waiting)
                 return
             for slot in self._idle():
-                if waiting:
-                    at = self._affinity.best(slot, waiting)
-                    self._submit(slot, waiting.pop(at), modules)
+                task = self._choice(slot, waiting)
+                if task is not None:
+                    waiting.remove(task)
+                    self._submit(slot, task, modules)
             for task, outcome in self._wait(waiting):
                 if task.id not in known:
                     raise PoolError(f"{outcome.error} (case {task.id}, whose outcome is reported already)")
@@ -118,6 +127,21 @@ class DaskPool:
     def _idle(self) -> list[_Slot]:
         slots = [(member.address, i) for member in self._dask.members.values() for i in range(member.slots)]
         return [slot for slot in slots if slot not in self._running]
+
+    def _beside(self, slot: _Slot) -> list[_Running]:
+        """What runs on the same Dask worker."""
+        return [running for (address, _), running in self._running.items() if address == slot[0]]
+
+    def _choice(self, slot: _Slot, waiting: Sequence[Task]) -> Task | None:
+        """The task for ``slot``, which is free: one that must run alone before all others, and with nothing beside."""
+        beside = self._beside(slot)
+        if any(running.task.id in self._suspects for running in beside):
+            return None
+        alone = [task for task in waiting if task.id in self._suspects]
+        if alone and not beside:
+            return alone[0]
+        free = [task for task in waiting if task.id not in self._suspects]
+        return free[self._affinity.best(slot, free)] if free else None
 
     def _missing(self, waiting: list[Task]) -> Ended:
         """Take back the tasks of workers that have gone, or that should have answered long ago."""
@@ -131,12 +155,17 @@ class DaskPool:
         return done
 
     def _lost(self, slot: _Slot, waiting: list[Task]) -> Ended:
-        """The worker of a task is lost: the task waits again, at the front, or has been lost too often."""
+        """The worker of a task is lost: the task waits again, at the front, or has been lost too often alone."""
         running = self._running.pop(slot)
         running.future.cancel()
         self._affinity.forget(slot)
         self._lost_at.add(slot[0])
         task, losses = running.task, self._lost_with.setdefault(running.task.id, [])
+        if not running.alone:
+            self._suspects.add(task.id)
+            self._dask.suspected += 1
+            waiting.insert(0, task)
+            return []
         losses.append(slot[0])
         if len(losses) < MOST_LOSSES:
             waiting.insert(0, task)
@@ -162,7 +191,10 @@ class DaskPool:
             pure=False,
         )
         deadline = time.monotonic() + task.timeout_s + STARTUP_TIMEOUT_S + SILENT_S
-        self._running[slot] = _Running(task, future, deadline)
+        beside = self._beside(slot)
+        for running in beside:
+            running.alone = False
+        self._running[slot] = _Running(task, future, deadline, alone=not beside)
         self._affinity.take(slot, task.group)
         self._used.add(address)
         future.add_done_callback(lambda ended: self._done.put((slot, ended)))

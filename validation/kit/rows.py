@@ -85,6 +85,7 @@ class Placer:
         columns = value.shape[1]
         base = self.bench.empty((self.m, max(stride, columns)), value.dtype, name)
         view = base[:, first : first + columns]
+        self.bench.named(view, name)
         done = 0
         for span in self.spans:
             count = span.stop - span.start

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from validation.launched import SHAPE_WORDS
+
 #: Tier of a failed comparison to the check's name; other tiers are called as they are.
 _TIERS = {"bound": "oracle", "exact": "oracle", "end to end": "oracle"}
 #: Stage to the one name that its failures go by, whatever it compared.
@@ -32,6 +34,8 @@ def checks_fired(stage: str, fragment: dict[str, Any]) -> list[str]:
         fired.append("guard")
     if "which no launch took" in reason or "none expected" in reason:
         fired.append("path")
+    if any(words in reason for words in SHAPE_WORDS):
+        fired.append("shapes")
     if reason.startswith("refused a legal call"):
         fired.append("refused")
     return list(dict.fromkeys(fired)) or ["fault"]

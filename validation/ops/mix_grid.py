@@ -262,7 +262,7 @@ MIX_GRID = Grid(
                 ("m257", "s48", {"row_padding": "rowspadded", "weight": "final"}, "ragged tiles, rows with gaps"),
                 ("m257", "hc8", {"norm": "wf32full", "values": "exact"}, "eight streams"),
                 ("m512", "s48", {"values": "wide"}, "32-row tiles"),
-                ("m4g", "s48", {"norm": "wf32full"}, "past 2^32 bytes"),
+                ("m8193", "s48", {"norm": "wf32full"}, "one row in the last tile"),
             )
         ),
         *named(_MIX_AXES, _MIX_TELLING),

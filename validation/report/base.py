@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from validation.base import compare
+from validation.base import compare, perf
 from validation.base.revision import SHORT
 from validation.base.shortcut import EVIDENCE, EVIDENCE_WITHOUT_KERNELS
 
@@ -31,9 +31,15 @@ def base_problems(report: Mapping[str, Any]) -> Iterator[str]:
     names = [finding["name"] for finding in base["policy"]]
     if len(set(names)) != len(names):
         yield "base: a policy finding appears more than once"
+    green = {each["id"]: "" for each, head in zip(base["cases"], heads, strict=True) if _green(each, head)}
+    yield from perf.problems(base["perf"], report["evidence"]["level"], green)
     compiled = derived["kernels"]["identical"]
     for each, head in zip(base["cases"], heads, strict=True):
         yield from (f"base: case {each['id']}: {what}" for what in _case(each, head, compiled))
+
+
+def _green(base: Mapping[str, Any], head: Mapping[str, Any]) -> bool:
+    return bool(base["how"] == compare.RUN and base["status"] == head["status"] == "pass")
 
 
 def _case(base: Mapping[str, Any], head: Mapping[str, Any], compiled: int) -> Iterator[str]:
@@ -86,7 +92,7 @@ def _lines(base: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
     yield output_line(base)
     yield from _some([ratio_line(row) for row in base["ratios"] if row["base"] != row["head"]], "ratio")
     yield from _some([policy_line(finding) for finding in base["policy"]], "policy")
-    yield f"wall time: {base['perf']['evidence']}: {base['perf']['reason']}"
+    yield from perf.lines(base["perf"])
     yield from (f"note: {note}" for note in base["notes"])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from validation import cases, devices
-from validation.base import compare
+from validation.base import compare, perf
 from validation.operation import JsonDict
 from validation.report.coverage import coverage
 from validation.report.digest import FIELD, digest
@@ -130,7 +130,7 @@ def build_report(
         "counts": cases.count(records),
         "coverage": coverage(stages),
         "worst": worst_ratio(records),
-        "not_run": not_run_devices(claims) + not_run_stages(stages),
+        "not_run": not_run_devices(claims) + not_run_stages(stages) + perf.not_run(compared and compared["perf"]),
         "verdict": decide(stages, required, partial, compared),
     }
     if compared is not None:

@@ -8,14 +8,16 @@ worth.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jsonschema
 
 from schemas import load_schema
-from validation import cases, devices
+from validation import cases, devices, stages
+from validation.base import perf
 from validation.report.base import base_problems
 from validation.report.builder import not_run_devices, not_run_stages, worst_ratio
 from validation.report.calibration import calibration_problems
@@ -23,14 +25,18 @@ from validation.report.coverage import coverage
 from validation.report.digest import digest
 from validation.report.executor import executor_problems
 from validation.report.protocol import protocol_problems
-from validation.report.receipts import impossible
+from validation.report.receipts import impossible, shapeless, speaks_of_shapes
 from validation.report.shards import Shard, ShardError, chosen_cases, left_out
 from validation.report.verdict import decide
-from validation.stages import STAGES
+from validation.stages import STAGES, correctness
 
 #: Stages whose cases draw their inputs from the run's seed and their own name.
 _SEEDED = ("correctness", "contract")
 _MESSAGE_LENGTH = 300
+#: What a case has that was executed.
+_EXECUTED = ("comparisons", "launches", "findings", "resources")
+#: Options that a replay may hold beside arch, case, seed and level.
+_REPLAY_OPTIONS = {"--op", "--mutants"}
 
 
 class InvalidReportError(ValueError):
@@ -84,7 +90,9 @@ def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
     if report["coverage"] != coverage(report["stages"]):
         yield "coverage is not what the executed cases add up to"
     claims = [devices.Claim(**claim) for claim in report["evidence"]["claims"]]
-    missing = not_run_devices(claims) + not_run_stages(report["stages"])
+    yield from _device(report["evidence"], claims)
+    wall = report["base"]["perf"] if "base" in report else None
+    missing = not_run_devices(claims) + not_run_stages(report["stages"]) + perf.not_run(wall)
     for entry in missing:
         if entry not in report["not_run"]:
             yield f"{entry['what']} was not run ({entry['reason']}), which not_run does not say"
@@ -96,6 +104,17 @@ def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:
     expected = decide(report["stages"], report["evidence"]["required"], _left_out(report, shard), report.get("base"))
     if report["verdict"] != expected:
         yield f"verdict is {report['verdict']['text']!r}, the stages give {expected['text']!r}"
+
+
+def _device(evidence: Mapping[str, Any], claims: Sequence[devices.Claim]) -> Iterator[str]:
+    """The device that is named, against what the devices have answered: the first that is there is taken."""
+    taken = next((claim for claim in claims if claim.available), None)
+    due = (taken.device, taken.level) if taken else (None, "none")
+    if (evidence["device"], evidence["level"]) != due:
+        yield (
+            f"evidence: {evidence['device']} gives {evidence['level']}, "
+            f"by the claims {due[0] or 'no device'} gives {due[1]}"
+        )
 
 
 def _left_out(report: Mapping[str, Any], shard: Shard | None) -> tuple[str, ...]:
@@ -139,15 +158,23 @@ def _stage(stage: Mapping[str, Any], report: Mapping[str, Any], shard: Shard | N
     due = shard.share(stage["planned"]) if shard else stage["planned"]
     if counts["total"] != due:
         yield f"stage {name}: has {counts['total']} cases, {due} were planned"
+    module = stages.stage(name) if name in STAGES else None
+    if module is not None and stage["settles"] is not module.SETTLES:
+        yield f"stage {name}: settles is {stage['settles']}, for this stage it is {module.SETTLES}"
     executed = counts["pass"] + counts["fail"]
     if not executed and stage["evidence"] != "none":
         yield f"stage {name}: claims {stage['evidence']} evidence and executed nothing"
-    if executed and stage["settles"] and stage["evidence"] != report["evidence"]["level"]:
-        yield f"stage {name}: claims {stage['evidence']} evidence on a device that gives {report['evidence']['level']}"
+    gives = (module and module.LEVEL) or report["evidence"]["level"]
+    if executed and stage["evidence"] != gives:
+        yield f"stage {name}: claims {stage['evidence']} evidence on a device that gives {gives}"
     if stage["deselected"] and stage["cases"]:
         yield f"stage {name}: deselected, and yet it has cases"
     for case in stage["cases"]:
         yield from _case(case, stage, report)
+    if name == correctness.NAME and speaks_of_shapes(stage["cases"]):
+        for case in stage["cases"]:
+            if case["status"] == "pass":
+                yield from (f"case {case['id']}: {what}" for what in shapeless(case, stage["evidence"]))
 
 
 def _case(case: Mapping[str, Any], record: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
@@ -156,12 +183,13 @@ def _case(case: Mapping[str, Any], record: Mapping[str, Any], report: Mapping[st
         yield f"{where}: belongs to stage {case['stage']}, stands in {stage}"
     if case["status"] != "pass" and not case["reason"]:
         yield f"{where}: {case['status']} without a reason"
-    if case["id"] not in case["replay"] or report["arch"] not in case["replay"]:
-        yield f"{where}: its replay command does not name it"
+    yield from (f"{where}: {what}" for what in _replay(case, report))
     if stage in _SEEDED and case["seed"] != cases.case_seed(report["seed"], case["id"]):
         yield f"{where}: seed {case['seed']} is not that of a run with seed {report['seed']}"
     if case["protocol"] is not None:
         yield from (f"{where}: {what}" for what in protocol_problems(case))
+    if case["status"] == "skip" and any(case[part] for part in _EXECUTED):
+        yield f"{where}: skipped, and yet it was executed"
     if case["status"] != "pass":
         return
     broken_variant = (case.get("protocol") or {}).get("tooth")  # its launches may end anyhow
@@ -172,7 +200,7 @@ def _case(case: Mapping[str, Any], record: Mapping[str, Any], report: Mapping[st
     if any(not check["passed"] for check in case["comparisons"]):
         yield f"{where}: passes with a failed comparison"
     for check in case["comparisons"]:
-        if check["passed"] and check["max_ratio"] is not None and not float(check["max_ratio"]) <= 1.0:
+        if check["passed"] and check["max_ratio"] is not None and not 0.0 <= float(check["max_ratio"]) <= 1.0:
             yield f"{where}: {check['output']} passes with an error {check['max_ratio']} times its bound"
     if case["cost"]:
         yield from (f"{where}: {what}" for what in _cost(case["cost"]))
@@ -189,8 +217,32 @@ def _case(case: Mapping[str, Any], record: Mapping[str, Any], report: Mapping[st
     missing = [path for path in case["facts"].get("built_for", ()) if path not in case["facts"].get("paths", ())]
     if missing:
         yield f"{where}: passes without a receipt of {', '.join(missing)}, for which it was built"
+    if stage == correctness.NAME and case["facts"].get("workgroups") == correctness.ALL:
+        for launch in correctness.unfinished(case["launches"]):
+            yield f"{where}: passes with {launch['workgroups_run']} workgroups of {launch['kernel']}, all were to run"
+    if stage == correctness.NAME and case["launches"] and not any(c["elements"] for c in case["comparisons"]):
+        yield f"{where}: passes with no element compared"
+    if stage == "contract" and case["launches"]:
+        yield f"{where}: passes, and yet the call launched {case['launches'][0]['kernel']}"
     if stage == "correctness" and case["facts"].get("launch_expected") is not (_workgroups(case) > 0):
         yield f"{where}: passes with {_workgroups(case)} workgroups run, which is not what it expected"
+
+
+def _replay(case: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+    """The command that is to run a case again: one of ours, for this case, arch, seed and level, and nothing more."""
+    try:
+        words = shlex.split(case["replay"])
+    except ValueError as error:
+        yield f"its replay command is none: {error}"
+        return
+    given = dict(zip(words[1::2], words[2::2], strict=False))
+    level = report["selection"]["level"]
+    due = {"--arch": report["arch"], "--case": case["id"], "--seed": str(report["seed"])}
+    due |= {"--level": level} if level != "default" else {}
+    if words[0] != cases.COMMAND or len(words) != 2 * len(given) + 1 or any(given.get(k) != v for k, v in due.items()):
+        yield f"its replay command does not name it, or not as it was run: {case['replay']}"
+    if set(given) - set(due) - _REPLAY_OPTIONS:
+        yield f"its replay command holds what no replay has: {case['replay']}"
 
 
 def _cost(cost: Mapping[str, Any]) -> Iterator[str]:

@@ -128,11 +128,13 @@ def _check(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     commit = stale.resolve(options.against, options.repo) if options.against else None
     code = GOOD
     for path in options.reports:
-        name = shlex.quote(str(path))
+        name, unseen = shlex.quote(str(path)), ""
         try:
             report = read_report(path)
             found = stale.staleness(report, commit) if commit is not None else []
             found += stale.moved(report, options.repo)
+            planned, unseen = _planned(report)
+            found += planned
             found += _not_passed(report["verdict"]) if options.must_pass else []
         except InvalidReportError as error:
             found = error.problems
@@ -140,8 +142,16 @@ def _check(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             FRAME.complain(*(f"{name}: {what}" for what in found))
             code = BAD
         else:
-            print(f"{name}: holds together: {report['verdict']['text']}")
+            print(f"{name}: holds together: {report['verdict']['text']}{unseen}")
     return code
+
+
+def _planned(report: JsonDict) -> tuple[list[str], str]:
+    """How the cases are not those of the plan; and, for the end of a line, why it cannot be made again here."""
+    from validation.report.replan import not_plannable, unplanned  # with it comes the runner
+
+    why = not_plannable(report)
+    return ([], f" (its plan was not made again: {why})") if why else (list(unplanned(report)), "")
 
 
 def _not_passed(verdict: JsonDict) -> list[str]:

@@ -16,9 +16,10 @@ from rich.table import Table
 from validation.operation import JsonDict
 from validation.report.base import base_lines
 from validation.report.calibration import calibration_lines
-from validation.report.coverage import cost_lines, path_line
+from validation.report.coverage import cost_lines, credit_lines, path_line
 from validation.report.executor import executor_lines
 from validation.report.protocol import protocol_lines
+from validation.report.receipts import launch_lines, shape_lines
 
 _STYLES = {
     "pass": "green",
@@ -93,8 +94,8 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
     lines += [f"  {line}" for line in base_lines(report)]
     lines += [f"  {line}" for line in calibration_lines(report)]
     if report["coverage"]["kernel_cases"]:
-        lines.append(f"  {path_line(report)}")
-    lines += [f"  {line}" for line in cost_lines(report)]
+        lines += [f"  {line}" for line in (path_line(report), *shape_lines(report), *credit_lines(report))]
+    lines += [f"  {line}" for line in (*launch_lines(report), *cost_lines(report))]
     lines += [f"  {line}" for line in protocol_lines(report)]
     worst = report["worst"]
     if worst is not None:
@@ -113,7 +114,8 @@ class PlainView:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._total = self._done = 0
+        self._total = 0
+        self._ended: set[str] = set()
 
     def __enter__(self) -> PlainView:
         return self
@@ -127,7 +129,8 @@ class PlainView:
 
     def stage_started(self, arch: str, title: str, total: int) -> None:
         """See :class:`validation.runner.Progress`."""
-        self._total, self._done = total, 0
+        self._total = total
+        self._ended.clear()
         self.say(f"[{arch}] {title}: {total} case{'' if total == 1 else 's'}")
 
     def stage_skipped(self, arch: str, title: str, reason: str) -> None:
@@ -136,8 +139,9 @@ class PlainView:
 
     def case_done(self, arch: str, record: JsonDict) -> None:
         """See :class:`validation.runner.Progress`."""
-        self._done += 1
-        count = f"{self._done:>{len(str(self._total))}}/{self._total}"
+        revised = record["id"] in self._ended
+        self._ended.add(record["id"])
+        count = f"{len(self._ended):>{len(str(self._total))}}/{self._total}{' revised:' if revised else ''}"
         if record["status"] == "pass":
             self.say(f"[{arch}] {count} pass {record['id']} {record['duration_s']:.2f} s")
             return
@@ -170,6 +174,7 @@ class RichView:
             console=self._console,
         )
         self._bar: Any = None
+        self._ended: set[str] = set()
 
     def __enter__(self) -> RichView:
         self._progress.start()
@@ -185,6 +190,7 @@ class RichView:
     def stage_started(self, arch: str, title: str, total: int) -> None:
         """See :class:`validation.runner.Progress`."""
         self._bar = self._progress.add_task(f"{arch} {title}", total=total, last="")
+        self._ended.clear()
 
     def stage_skipped(self, arch: str, title: str, reason: str) -> None:
         """See :class:`validation.runner.Progress`."""
@@ -192,7 +198,8 @@ class RichView:
 
     def case_done(self, arch: str, record: JsonDict) -> None:
         """See :class:`validation.runner.Progress`."""
-        self._progress.update(self._bar, advance=1, last=record["id"])
+        self._ended.add(record["id"])
+        self._progress.update(self._bar, completed=len(self._ended), last=record["id"])
         if record["status"] != "pass":
             first, *rest = complaint(record)
             self._console.print(escape(first), style=_STYLES[record["status"]], highlight=False, soft_wrap=True)

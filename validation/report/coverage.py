@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from validation.grid_control import ROW as CONTROL
 from validation.operation import JsonDict
 
 
@@ -34,6 +35,20 @@ def coverage(stages: Sequence[Mapping[str, Any]]) -> JsonDict:
     }
 
 
+def uncredited(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Entry points whose kernel cases are no credit to their grid, and why: no control shows that it reaches them."""
+    cases = [case for stage in stages for case in stage["cases"]]
+    entries = dict.fromkeys(case["id"].split(".")[1] for case in cases if case["stage"] == "correctness" and _ran(case))
+    found = {}
+    for entry in entries:
+        control = next((case for case in cases if case["id"] == f"contract.{entry}.{CONTROL}"), None)
+        if control is None:
+            found[entry] = "its control was not run"
+        elif control["status"] != "pass":
+            found[entry] = f"its control ended with {control['status']}: {control['reason']}"
+    return found
+
+
 def cost_rows(stages: Sequence[Mapping[str, Any]]) -> list[JsonDict]:
     """The cost record of every case that has one."""
     return [case["cost"] for stage in stages for case in stage["cases"] if case["cost"] is not None]
@@ -46,6 +61,14 @@ def path_line(report: Mapping[str, Any]) -> str:
     return (
         f"{found['kernel_cases']} kernel cases ({shown or 'no path named'}), {found['contract_cases']} contract cases"
     )
+
+
+def credit_lines(report: Mapping[str, Any]) -> list[str]:
+    """The grids that are not credited, in words, those of one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for entry, why in uncredited(report["stages"]).items():
+        by_reason.setdefault(why, []).append(entry)
+    return [f"grid of {', '.join(entries)} not credited: {why}" for why, entries in by_reason.items()]
 
 
 def cost_lines(report: Mapping[str, Any]) -> list[str]:

@@ -19,9 +19,9 @@ def executor_problems(report: Mapping[str, Any]) -> Iterator[str]:
 
 def contradictions(record: Mapping[str, Any], ran: int) -> Iterator[str]:
     """Every way in which an executor's record contradicts itself, or that ``ran`` tasks were run."""
-    workers = record["workers"]
+    workers, again = record["workers"], record.get("again_alone", 0)
     if record["name"] == "local":
-        if workers or record["lost"] or record["refused"] or record["machines"] != 1 or record["scheduler"]:
+        if workers or record["lost"] or record["refused"] or record["machines"] != 1 or record["scheduler"] or again:
             yield "executor: local is this machine alone, and has no other workers"
         return
     took_part = {worker["machine"] for worker in workers if worker["cases"]}
@@ -45,4 +45,6 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     by = f"{workers} Dask worker{'' if workers == 1 else 's'} on {machines} machine{'' if machines == 1 else 's'}"
     lost = f", {record['lost']} lost on the way" if record["lost"] else ""
     yield f"run by {by}{lost} ({record['scheduler']}, distributed {record['version']})"
+    if again := record.get("again_alone", 0):
+        yield f"  {again} case{'' if again == 1 else 's'} ran again, alone: a worker was lost while it ran several"
     yield from (f"  refused {entry['name']}: {entry['reason']}" for entry in record["refused"])

@@ -36,7 +36,7 @@ def junit(report: Mapping[str, Any]) -> str:
     suites.append(_verdict(report["verdict"], name))
     root = ET.Element("testsuites", {"name": name, "time": _seconds(report["duration_s"])})
     root.extend(suites)
-    for counter in ("tests", *_COUNTERS.values()):
+    for counter in ("tests", "failures", "errors"):  # Jenkins' schema knows no "skipped" here, and refuses the file
         root.set(counter, str(sum(int(suite.get(counter, "0")) for suite in suites)))
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

@@ -8,7 +8,7 @@ from typing import Any
 from validation.report.base import base_lines, title
 from validation.report.calibration import calibration_lines
 from validation.report.console import stage_rows
-from validation.report.coverage import cost_rows, path_line
+from validation.report.coverage import cost_rows, credit_lines, path_line
 from validation.report.executor import executor_lines
 
 _ICONS = {"PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "⚠️"}
@@ -39,6 +39,7 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(_COLUMNS, stage_rows(report))
     yield ""
     yield path_line(report)
+    yield from (f"\n{_text(line)}" for line in credit_lines(report))
     yield from _red(report)
     if report.get("base"):
         yield f"\n### Against base {_text(title(report['base']))}\n"

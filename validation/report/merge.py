@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from validation import devices
-from validation.base import compare
+from validation.base import compare, perf
 from validation.operation import JsonDict
 from validation.report.builder import StageRun, build_report
 from validation.report.check import require_valid
@@ -18,7 +18,6 @@ SAME: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "arch": lambda r: r["arch"],
     "seed": lambda r: r["seed"],
     "commit": lambda r: r["source"]["commit"],
-    "dirtiness": lambda r: r["source"]["dirty"],
     "level": lambda r: r["selection"]["level"],
     "cover": lambda r: r["selection"]["cover"],
     "selected stages": lambda r: r["selection"]["stages"],
@@ -54,6 +53,11 @@ def merge(reports: Sequence[Mapping[str, Any]], command: Sequence[str] = ()) -> 
                 f"shard {Shard.of(report)} names no commit ({report['source']['reason']}): nothing shows that the "
                 "shards are of one revision"
             )
+        if report["source"]["dirty"] and not report.get("base"):  # a comparison names the head's files by a digest
+            raise MergeError(
+                f"shard {Shard.of(report)} is of a checkout with changes that commit {report['source']['commit']} does "
+                "not hold: nothing shows that the shards are of the same; commit them, and validate again"
+            )
     first = ordered[0]
     for other in ordered[1:]:
         for what, find in SAME.items():
@@ -65,8 +69,9 @@ def merge(reports: Sequence[Mapping[str, Any]], command: Sequence[str] = ()) -> 
     claims = [devices.Claim(**claim) for claim in first["evidence"]["claims"]]
     stage_runs = [_stage(stages) for stages in zip(*(report["stages"] for report in ordered), strict=True)]
     merged = build_report(
-        header={key: first[key] for key in ("operation", "arch", "seed", "selection", "environment", "source")}
+        header={key: first[key] for key in ("operation", "arch", "seed", "selection", "environment")}
         | {
+            "source": first["source"] | {"dirty": any(report["source"]["dirty"] for report in ordered)},
             "command": list(command),
             "shard": None,
             "parts": [_part(report) for report in ordered],
@@ -92,7 +97,7 @@ def merge(reports: Sequence[Mapping[str, Any]], command: Sequence[str] = ()) -> 
 def _base_identity(report: Mapping[str, Any]) -> JsonDict | None:
     """What all shards must say of the base: all that is not of single cases."""
     base = report.get("base")
-    return base and {key: base[key] for key in ("revision", "commit", "head_tree", "notes", "policy", "perf")}
+    return base and {key: base[key] for key in ("revision", "commit", "head_tree", "notes", "policy")}
 
 
 def _base(ordered: Sequence[Mapping[str, Any]], stage_runs: Sequence[StageRun]) -> JsonDict | None:
@@ -102,7 +107,15 @@ def _base(ordered: Sequence[Mapping[str, Any]], stage_runs: Sequence[StageRun]) 
         return None
     by_id = {case["id"]: case for report in ordered for case in report["base"]["cases"]}
     names = [record["id"] for run in stage_runs if run.name in compare.STAGES for record in run.records]
-    return identity | {"cases": [by_id[name] for name in names]}
+    times = _times([report["base"]["perf"] for report in ordered])
+    return identity | {"cases": [by_id[name] for name in names], "perf": times}
+
+
+def _times(parts: Sequence[Mapping[str, Any]]) -> JsonDict:
+    """The times of all shards, each of which has compared its own cases on one machine."""
+    cases = [case for part in parts for case in part.get("cases", ())]
+    failed = [each for part in parts for each in part.get("not_timed", ())]
+    return perf.joined(cases, failed, "") if cases else dict(parts[0])
 
 
 def _complete(reports: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

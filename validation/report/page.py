@@ -9,13 +9,15 @@ from typing import Any
 import jinja2
 
 from validation import devices
+from validation.base import perf
 from validation.calibrate.differ import DIFFERENT, LOST, NOT_COMPARED
 from validation.operation import JsonDict
 from validation.report import bars, heat
 from validation.report.base import counted, kernel_line, output_line, title
 from validation.report.builder import worst_ratio
-from validation.report.coverage import cost_rows
+from validation.report.coverage import cost_rows, credit_lines
 from validation.report.executor import executor_lines
+from validation.report.receipts import launch_line, shape_lines
 
 #: Stages with a section of their own; the cases of any other are listed with their facts.
 _KNOWN = ("environment", "compile", "correctness", "contract", "protocol", "mutants", "cost")
@@ -33,6 +35,7 @@ def html(report: Mapping[str, Any]) -> str:
     )
     environment.filters["brief"] = brief
     environment.filters["ratio"] = _ratio
+    environment.filters["launch"] = launch_line
     return environment.get_template("page.html.j2").render(view(report))
 
 
@@ -89,6 +92,8 @@ def _coverage(report: Mapping[str, Any]) -> JsonDict:
         ],
         "axes": found["axes"],
         "kernel_cases": found["kernel_cases"],
+        "uncredited": credit_lines(report),
+        "receipts": shape_lines(report),
         "contract_cases": found["contract_cases"],
     }
 
@@ -139,7 +144,7 @@ def _base(report: Mapping[str, Any]) -> JsonDict | None:
     return {
         "title": title(base),
         "counted": counted(base),
-        "summary": [kernel_line(base), output_line(base), f"wall time: {base['perf']['reason']}", *base["notes"]],
+        "summary": [kernel_line(base), output_line(base), *perf.lines(base["perf"]), *base["notes"]],
         "red": [
             (kind, [(i, reasons[i] or f"on the base: {own[i]}") for i in ids]) for kind, ids in base["red"].items()
         ],

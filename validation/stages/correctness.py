@@ -1,19 +1,22 @@
 """Run each grid case through the public function and compare with the oracle.
 
 A pass needs everything at once: launches observed by the launch layer, among them those of every path that the case
-was built for, every comparison within its bound, no checker finding, no guard byte changed. A launch that was
-expected and not seen is an error: something else than the kernel may have produced the right numbers.
+was built for and with the shapes that it names, every comparison within its bound, no checker finding, no guard byte
+changed. A launch that was expected and not seen is an error: something else than the kernel may have produced the
+right numbers.
 """
 
 from __future__ import annotations
 
+import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validation.base.outputs import hashes as outputs_of
 from validation.cases import Task, case_seed, fragment
 from validation.grid import Case, GridError
+from validation.launched import lacking
 from validation.operation import EntryPoint, JsonDict, SkipCase, resolve_reference
 from validation.stages import Request
 from validation.stages.blame import raised_in
@@ -23,6 +26,8 @@ TITLE = "Correctness grid"
 NEEDS = "emulated"
 LEVEL = None
 SETTLES = True
+#: Which workgroups of a case's launches were to run.
+ALL, CHOSEN = "all", "chosen"
 
 
 def grid_cases(entry: EntryPoint, request: Request) -> list[Case]:
@@ -72,7 +77,8 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
             inputs = driver.prepare(case, bench, payload["seed"])
         except SkipCase as skipped:
             return fragment("skip", str(skipped))
-        with bench.session(driver.workgroups(inputs)) as session:
+        workgroups = driver.workgroups(inputs)
+        with bench.session(workgroups) as session:
             try:
                 outputs = driver.run(inputs)
                 failure = None
@@ -85,8 +91,12 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
         built_for = list(entry.paths(case.params)) if entry.launches(case.params) else []
         taken = operation.paths_of([launch["kernel"] for launch in session.launches if launch["workgroups_run"]])
         missing = [path for path in built_for if path not in taken]
-        status, reason = judge(evidence, bench.guard_damage(), entry.launches(case.params), missing)
+        whole = workgroups is None
+        shapes = entry.shapes_due(case.params)
+        status, reason = judge(evidence, bench.guard_damage(), entry.launches(case.params), missing, whole, shapes)
         facts = {"launch_expected": entry.launches(case.params), "built_for": built_for, "paths": taken}
+        facts["shapes"] = shapes
+        facts["workgroups"] = ALL if whole else CHOSEN
         facts["axes"] = entry.grid.labels(case.name)
         formed = all(check["passed"] for check in comparisons if check["tier"] == "form")
         if payload.get("hashes") and formed and hasattr(driver, "results"):
@@ -95,9 +105,17 @@ def execute(payload: JsonDict, context: Any) -> JsonDict:
 
 
 def judge(
-    evidence: JsonDict, damaged: list[str], launch_expected: bool, missing_paths: Sequence[str] = ()
+    evidence: JsonDict,
+    damaged: list[str],
+    launch_expected: bool,
+    missing_paths: Sequence[str] = (),
+    whole: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[str, str]:
-    """Status and reason of a case that ran to its end. ``missing_paths``: those it was built for and did not take."""
+    """Status and reason of a case that ran to its end. ``missing_paths``: those it was built for and did not take.
+
+    whole: every workgroup of each launch was to run. shapes: what the launches must have seen.
+    """
     findings, comparisons, launches = evidence["findings"], evidence["comparisons"], evidence["launches"]
     failed = [c for c in comparisons if not c["passed"]]
     wrong: list[str] = []
@@ -110,16 +128,27 @@ def judge(
     if missing_paths and launches:
         kernels = ", ".join(launch["kernel"] for launch in launches)
         wrong.append(f"built for {' and '.join(missing_paths)}, which no launch took (launched: {kernels})")
+    ran = sum(launch["workgroups_run"] for launch in launches)
+    wrong += list(lacking(shapes or {}, launches))[:1] if ran else []
     if launches and not launch_expected:
         wrong.append(f"{_count(launches, 'launch')} observed, none expected")
     if wrong:
         return "fail", "; ".join(wrong)
-    ran = sum(launch["workgroups_run"] for launch in launches)
     if launch_expected and not ran:
         return "error", "no launch was observed: the outputs did not come from a kernel that this run has seen"
+    for launch in unfinished(launches) if whole else ():
+        ran, grid = launch["workgroups_run"], math.prod(launch["grid"])
+        return "error", f"{ran} of {grid} workgroups of {launch['kernel']} ran, and all were to"
     if not comparisons:
         return "error", "nothing was compared"
+    if launch_expected and not any(check["elements"] for check in comparisons):
+        return "error", "no element of any output was compared"
     return "pass", ""
+
+
+def unfinished(launches: Sequence[JsonDict]) -> list[JsonDict]:
+    """Receipts of launches of which not every workgroup ran."""
+    return [launch for launch in launches if launch["workgroups_run"] < math.prod(launch["grid"])]
 
 
 def _count(items: list[Any], noun: str) -> str:

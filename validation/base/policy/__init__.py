@@ -11,16 +11,38 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from validation.base.policy import budget, grid, machinery, mutants, skips, thresholds, tolerance
+from validation.base.policy import (
+    budget,
+    grid,
+    hooks,
+    machinery,
+    mutants,
+    pytest_options,
+    skips,
+    slack,
+    suite,
+    thresholds,
+    tolerance,
+)
 from validation.base.policy.finding import Finding, Tree, Trees
 from validation.operation import Operation
 
-__all__ = ["RULES", "Finding", "Tree", "Trees", "collect", "compared", "notes"]
+__all__ = ["BLIND", "RULES", "Finding", "Tree", "Trees", "collect", "compared", "notes"]
+
+#: What no rule can see, whatever changed.
+BLIND = (
+    "policy rules read source text: what fixtures, helpers, plugins and environments do to tests at run time, "
+    "parameters that are computed, and assertions that hold for more values than before are not seen"
+)
 
 #: In the order in which findings are shown.
 RULES: tuple[Callable[[Trees], Iterator[Finding]], ...] = (
     tolerance.find,
+    slack.find,
     skips.find,
+    suite.find,
+    hooks.find,
+    pytest_options.find,
     grid.find,
     budget.find,
     mutants.find,
@@ -50,7 +72,7 @@ def compared(base: Path, head: Path, operation: Operation, operation_name: str, 
 
 def notes(trees: Trees) -> list[str]:
     """What a reader should know of the judge, and need not accept."""
-    return machinery.notes(trees)
+    return [*machinery.notes(trees), *suite.notes(trees), *hooks.notes(trees)]
 
 
 def _renamed(finding: Finding, number: int) -> Finding:

@@ -68,11 +68,12 @@ def _spelled(labels: Any) -> str:
 
 
 def _case(entry: Any, case: Any) -> dict[str, Any]:
-    paths = getattr(entry, "paths", None)
+    paths, shapes = getattr(entry, "paths", None), getattr(entry, "shapes", None)
     return {
         "params": {name: repr(value) for name, value in case.params.items()},
         "launches": bool(entry.launches(case.params)),
         "paths": list(paths(case.params)) if paths else [],
+        "shapes": {name: str(list(shape)) for name, shape in shapes(case.params).items()} if shapes else {},
     }
 
 

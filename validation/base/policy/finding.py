@@ -32,8 +32,9 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """What ``--accept-policy`` takes."""
-        return f"{self.kind}:{self.file}:{self.subject}" if self.file else f"{self.kind}:{self.subject}"
+        """What ``--accept-policy`` takes: one line, without the ``;`` that parts names in a workflow's input."""
+        whole = f"{self.kind}:{self.file}:{self.subject}" if self.file else f"{self.kind}:{self.subject}"
+        return " ".join(whole.replace(";", ",").split())
 
     def as_json(self, accepted: bool) -> JsonDict:
         """The form the report holds."""
@@ -61,16 +62,27 @@ class Tree:
         listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
         return tuple(sorted({name for name in listed if name and (self.root / name).is_file()}))
 
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The same as a set."""
+        return frozenset(self.files)
+
     def text(self, name: str) -> str:
         """The content of a file, which is there."""
         return (self.root / name).read_text(encoding="utf-8", errors="replace")
 
     def module(self, name: str) -> ast.Module:
-        """The syntax tree of a Python file; an empty one for a file that is no Python."""
-        try:
-            return ast.parse(self.text(name))
-        except (SyntaxError, ValueError):
-            return ast.Module([], [])
+        """The syntax tree of a Python file, parsed once; an empty one for a file that is no Python."""
+        if name not in self._modules:
+            try:
+                self._modules[name] = ast.parse(self.text(name))
+            except (SyntaxError, ValueError):
+                self._modules[name] = ast.Module([], [])
+        return self._modules[name]
+
+    @cached_property
+    def _modules(self) -> dict[str, ast.Module]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,14 @@ class Trees:
     operation: Operation
     operation_name: str
     seed: int
+
+    def both(self, name: str) -> bool:
+        """Whether both have the file."""
+        return name in self.base.known and name in self.head.known
+
+    def same(self, name: str) -> bool:
+        """Whether both have the file, byte for byte: it need not be parsed."""
+        return self.both(name) and (self.base.root / name).read_bytes() == (self.head.root / name).read_bytes()
 
 
 def scopes(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:

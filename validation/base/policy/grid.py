@@ -138,6 +138,11 @@ def _cases(entry: str, old: JsonDict, new: JsonDict) -> Iterator[Finding]:
         if lost and f"paths {lost}" not in moved:
             moved.add(f"paths {lost}")
             yield Finding(KIND, "", f"{entry}.paths.{'+'.join(lost)}", f"not demanded of {name}", ", ".join(lost), "")
+        for argument, shape in had["shapes"].items():
+            now = has["shapes"].get(argument, "")
+            if now != shape and f"shape {argument}" not in moved:
+                moved.add(f"shape {argument}")
+                yield Finding(KIND, "", f"{entry}.shapes.{argument}", f"shape not demanded of {name}", shape, now)
         if had["launches"] and not has["launches"] and "launches" not in moved:
             moved.add("launches")
             yield Finding(KIND, "", f"{entry}.launches", f"no launch demanded of {name}", "launches", "")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from validation import devices
+from validation.base.policy import pytest_options
 from validation.base.policy.finding import Finding, Trees
 
 KIND = "threshold"
@@ -31,6 +32,9 @@ class _Option:
     strength: Callable[[str], float] | None = None
 
 
+#: Commands that gate; fewer calls of one in a file demand less.
+COMMANDS = ("hcgr-validate", "hcgr-mutate", "hcgr-report check", "pytest", "mypy", "ruff check")
+_GATES = "|".join(rf"(?<![\w-]){re.escape(command)}\s" for command in COMMANDS)
 _VALUE = r"[ =]+[\"']?([^\s\"']+)"
 OPTIONS = {
     "--min-kill-rate": _Option(rf"--min-kill-rate{_VALUE}", True, float),
@@ -40,18 +44,15 @@ OPTIONS = {
     "--pass": _Option(r"\s--pass\b", True),
     "--against": _Option(r"--against\b", True),
     "--base": _Option(r"--base\b", True),
-    "--strict-markers": _Option(r"--strict-markers\b", True),
-    "--strict-config": _Option(r"--strict-config\b", True),
     "--skip": _Option(rf"\s--skip{_VALUE}", False),
     "--only": _Option(rf"\s--only{_VALUE}", False),
     "--accept-policy": _Option(rf"--accept-policy{_VALUE}", False),
-    "--deselect": _Option(rf"--deselect{_VALUE}", False),
-    "--ignore": _Option(rf"\s--ignore{_VALUE}", False),
-    "failure ignored": _Option(r"\|\|\s*(?:true|:)(?=\s|$)", False),
+    "accept-policy": _Option(r"(?<![\w-])accept-policy:[ ]+(\S.*)", False),
+    "failure ignored": _Option(r"\|\|\s*(?:true|:|exit 0)(?=[\s;]|$)|\bset \+(?:e|o pipefail)\b", False),
+    "failure overwritten": _Option(rf"(?:{_GATES})[^\n]*?;\s*(?:true|:|exit 0|echo)\b", False),
+    "output piped": _Option(rf"(?:{_GATES})(?:(?!\|\|)[^|\n])*\|(?!\|)", False),
     "continue-on-error": _Option(r"continue-on-error:\s*true\b", False),
 }
-#: Commands that gate; fewer calls of one in a file demand less.
-COMMANDS = ("hcgr-validate", "hcgr-mutate", "hcgr-report check", "pytest", "mypy", "ruff check")
 
 
 def find(trees: Trees) -> Iterator[Finding]:
@@ -65,6 +66,8 @@ def find(trees: Trees) -> Iterator[Finding]:
             old, new = (_calls(command, lines) for lines in (before, after))
             if new < old:
                 yield Finding(KIND, file, command, "called less often", str(old), str(new))
+        if not file.endswith(".toml"):  # no script: its options are settings, and names in it requirements
+            yield from pytest_options.options(file, pytest_options.calls(before), pytest_options.calls(after))
 
 
 def _looked_at(name: str) -> bool:

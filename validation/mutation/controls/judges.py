@@ -11,7 +11,7 @@ from validation.report.verdict import decide
 from validation.stages.contract import checks_of, image
 from validation.stages.correctness import judge
 
-_LAUNCH = {"kernel": "k", "grid": [2, 1, 1], "workgroups_run": 2}
+_LAUNCH = {"kernel": "k", "grid": [2, 1, 1], "workgroups_run": 2, "arguments": {"x": "float32[2,8]"}}
 _FINDING = {"check": "memcheck", "message": "m", "source_file": None, "source_line": None}
 
 
@@ -23,13 +23,15 @@ def _evidence(**parts: Any) -> dict[str, Any]:
 def judge_fails(arch: str) -> list[str]:
     """One clean record passes; each of its faults does not."""
     wrong = []
-    if judge(_evidence(), [], True, (), True)[0] != "pass":
+    if judge(_evidence(), [], True, (), True, {"x": [2, 8]})[0] != "pass":
         wrong.append("a clean case does not pass")
     due = {
         "a finding": (judge(_evidence(findings=[_FINDING]), [], True), "fail"),
         "a failed comparison": (judge(_evidence(comparisons=[comparison("x", "bound", False, "m")]), [], True), "fail"),
         "a damaged guard": (judge(_evidence(), ["x"], True), "fail"),
         "a path not taken": (judge(_evidence(), [], True, ["fused"]), "fail"),
+        "another shape": (judge(_evidence(), [], True, shapes={"x": [4, 8]}), "fail"),
+        "no receipt of a shape": (judge(_evidence(), [], True, shapes={"y": [4]}), "fail"),
         "a launch that was not expected": (judge(_evidence(), [], False), "fail"),
         "a launch that was not seen": (judge(_evidence(launches=[]), [], True), "error"),
         "half a launch": (judge(_evidence(launches=[_LAUNCH | {"workgroups_run": 1}]), [], True, (), True), "error"),
