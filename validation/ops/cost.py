@@ -30,7 +30,7 @@ from validation.devices.emulator import capture_asm
 from validation.operation import Bench, CostCase, JsonDict
 from validation.ops import cost_cases, traffic
 from validation.ops.allocations import own_allocations
-from validation.ops.axes import Shape
+from validation.ops.axes import PRODUCTION, Shape
 from validation.ops.chosen import Recorder
 from validation.ops.traffic import Lines, Work
 from validation.stages.isa import Resources, kernel_resources
@@ -289,8 +289,8 @@ class CostDriver:
         ]
         moved, least = traffic.moved_bytes(lines), traffic.compulsory_bytes(m, shape)
         committed = budget().get((arch.name, case.name))
-        published = cost_cases.PUBLISHED_US.get(m) if fold and part.name == "MI355X" else None
-        published = None if request.explicit else published
+        is_published = fold and shape == PRODUCTION and part.name == "MI355X" and not request.explicit
+        published = cost_cases.PUBLISHED_US.get(m) if is_published else None
         paths = [_PATHS[kernel.name] for kernel in kernels if kernel.name in _PATHS]
         return {
             "case": case.name,

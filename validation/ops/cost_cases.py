@@ -9,6 +9,8 @@ from validation.operation import CostCase
 from validation.ops.axes import PRODUCTION, SHAPES, Shape
 
 _P384 = SHAPES["p384"][0]
+#: A rank whose merged weight has more columns than two stages of gfx942's LDS hold.
+_R512 = Shape(4, 2560, 512, 528)
 
 #: Published figures of the op on an MI355X, HC=4, HS=2560, r=320, n_pad=336, folded, graph replay: rows to
 #: (five-stage, two-stage) in microseconds.
@@ -53,10 +55,11 @@ def _case(m: int, shape: Shape, fold: bool, why: str, split_k: int | str = "auto
 
 def cases(arch: str) -> Sequence[CostCase]:
     """The same calls on every arch: published row counts folded; unfolded three of them, and few rows, which are split;
-    K1's decoupled path at one, as the direct K1 takes it."""
+    r = 512; K1's decoupled path at one, as the direct K1 takes it."""
     return (
         *(_case(m, PRODUCTION, True, "a published row count") for m in PUBLISHED_US),
         *(_case(m, _P384, False, "an unfolded weight") for m in (512, 2048, 8192)),
         _case(128, _P384, False, "few rows of an unfolded weight, which are split and read R2 once more"),
+        _case(2048, _R512, True, "more columns than fit the LDS of gfx942"),
         _case(2048, PRODUCTION, True, "the decoupled path, which stores R2 and reads it again", DECOUPLED),
     )
