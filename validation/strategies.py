@@ -14,9 +14,8 @@ The error of a failing sample ends with the command that replays it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from hypothesis import reject
@@ -49,19 +48,33 @@ def cases(grid: Grid, **only: Collection[Any]) -> st.SearchStrategy[Case]:
     if unknown:
         known = ", ".join(axis.name for axis in grid.axes)
         raise ValueError(f"no axis {', '.join(sorted(unknown))} (axes: {known})")
-    return _cases(grid, [st.sampled_from(_labels(axis, only.get(axis.name))) for axis in grid.axes])
+    return _cases(grid, [_labels(axis, only.get(axis.name)) for axis in grid.axes], {})
 
 
 @st.composite
-def _cases(draw: st.DrawFn, grid: Grid, labels: Sequence[st.SearchStrategy[str]]) -> Case:
+def _cases(
+    draw: st.DrawFn,
+    grid: Grid,
+    labels: Sequence[Sequence[str]],
+    legal: dict[tuple[str, ...], list[str]],
+) -> Case:
+    """``legal`` remembers what may follow the labels drawn so far. What may not is replaced by what comes next in the
+    list: so a place in it means the same label wherever that is legal, and one axis shrinks without the others."""
     chosen: dict[str, str] = {}
     for axis, candidates in zip(grid.axes, labels, strict=True):
-        chosen[axis.name] = draw(candidates.filter(partial(_fits, grid, dict(chosen), axis.name)))
+        drawn = tuple(chosen.values())
+        if drawn not in legal:
+            fits = [grid.broken({**chosen, axis.name: label}) is None for label in candidates]
+            following = next((label for label, fit in zip(candidates, fits, strict=True) if fit), "")
+            backwards: list[str] = []
+            for label, fit in zip(reversed(candidates), reversed(fits), strict=True):
+                following = label if fit else following
+                backwards.append(following)
+            legal[drawn] = backwards[::-1]
+        if not legal[drawn][0]:
+            reject()
+        chosen[axis.name] = draw(st.sampled_from(legal[drawn]))
     return grid.decode(SEPARATOR.join(chosen.values()))
-
-
-def _fits(grid: Grid, chosen: Mapping[str, str], axis: str, label: str) -> bool:
-    return grid.broken({**chosen, axis: label}) is None
 
 
 def _labels(axis: Axis, only: Collection[Any] | None) -> list[str]:
@@ -75,9 +88,14 @@ def _labels(axis: Axis, only: Collection[Any] | None) -> list[str]:
             raise ValueError(f"axis {axis.name} has none of the values asked for: {only!r}")
     numbers = {label: value for label, value in values.items() if type(value) is int}
     ordered = sorted(numbers, key=numbers.__getitem__) + [label for label in values if label not in numbers]
-    listed = [value.label for value in axis.values if value.label in values]
-    # Each label has its place in the order. The listed ones, which have a reason, come again: half of what is drawn.
-    return ordered + listed * (len(ordered) // max(len(listed), 1) - 1)
+    listed = [label for label in ordered if label in {value.label for value in axis.values}]
+    if len(listed) == len(ordered):
+        return ordered
+    # The listed ones, which have a reason, come again: half of what is drawn. Hypothesis shrinks a place by clearing high
+    # bits and by counting down: so it gets from there to among all of them, and by steps of one to the least.
+    places = 1 << (len(ordered) - 1).bit_length()
+    ends = [ordered[-1]] * (places - len(ordered))
+    return [*ordered, *ends, *(listed[place * len(listed) // places] for place in range(places))]
 
 
 def samples(operation: str, entry: str = "", **only: Collection[Any]) -> st.SearchStrategy[Sample]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from random import Random
 from typing import Any
 
 import pytest
@@ -42,8 +43,9 @@ def test_axes_can_be_bounded_by_label_and_by_value(case: Any) -> None:
     assert (case.params["padding"], case.params["values"] in ("special", "wide")) == (8, True)
 
 
+@pytest.mark.parametrize("seed", [0, 24, 33])
 @pytest.mark.parametrize("name", ["m2g.dense.normal", "m301.dense.normal", "m1.strided.special"])
-def test_values_listed_and_between_are_reached(name: str) -> None:
+def test_values_listed_and_between_are_reached(name: str, seed: int) -> None:
     wanted = GRID.decode(name).params
     found = find(
         cases(GRID),
@@ -52,6 +54,7 @@ def test_values_listed_and_between_are_reached(name: str) -> None:
             and (case.params["m"] >= wanted["m"])
         ),
         settings=settings(max_examples=1000, deadline=None, database=None),
+        random=Random(seed),
     )
     assert found.params == wanted
 

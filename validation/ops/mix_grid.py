@@ -260,7 +260,7 @@ MIX_GRID = Grid(
             Anchor({"m": m, "shape": shape, "fold": "unfolded", **more}, f"resident over the caller's residual: {why}")
             for m, shape, more, why in (
                 ("m257", "s48", {"row_padding": "rowspadded", "weight": "final"}, "ragged tiles, rows with gaps"),
-                ("m257", "hc8", {"norm": "wf32full", "values": "exact"}, "eight streams"),
+                ("m257", "s48", {"norm": "wf32full", "values": "exact"}, "norm weight [HC*HS]"),
                 ("m512", "s48", {"values": "wide"}, "32-row tiles"),
                 ("m8193", "s48", {"norm": "wf32full"}, "one row in the last tile"),
             )
