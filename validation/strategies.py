@@ -91,8 +91,8 @@ def _labels(axis: Axis, only: Collection[Any] | None) -> list[str]:
     listed = [label for label in ordered if label in {value.label for value in axis.values}]
     if len(listed) == len(ordered):
         return ordered
-    # The listed ones, which have a reason, come again: half of what is drawn. A place shrinks by having high bits cleared
-    # and by counting down: so it gets from there to among all of them, and by steps of one to the least.
+    # The listed ones, which have a reason, come again: half of what is drawn. Hypothesis clears high bits of a place,
+    # which leads from there to among all of them, and counts down, by steps of one to the least.
     places = 1 << (len(ordered) - 1).bit_length()
     ends = [ordered[-1]] * (places - len(ordered))
     return [*ordered, *ends, *(listed[place * len(listed) // places] for place in range(places))]
