@@ -160,6 +160,7 @@ _K1_TELLING = {
     "m17.r128.unfolded.auto.pad128.wf32full.exact.injodd.rowsdense.buffers": "three waves share a row of R2",
     "m16.hc8.unfolded.split2.pad16.wf32full.normal.injodd.rowsdense.buffers": "split-K over eight streams",
     "m4g.s48.unfolded.auto.pad16.wbf16full.exact.injodd.rowsdense.buffers": "resident past 2^32 bytes",
+    "m4g.s48.unfolded.split2.pad128.wbf16.exact.injdense.rowsdense.nobuffer": "norm, split-K past 2^32 bytes",
     "m17.hc8.folded.split1d2.pad16.wf32full.wide.injodd.rowsdense.buffers": "decoupled with a row tail",
     "m16.s48.folded.d3.pad128.wbf16.special.injview.rowspadded.nobuffer": "NaN beside a cut column tile, decoupled",
     "m32.s48.folded.d3.pad16.wbf16full.wide.injdense.rowspadded.buffers": "two steps in flight",
