@@ -59,12 +59,14 @@ VARIED_SHAPES = frozenset(SHAPES[name][0] for name in ("p336", "s48"))
 #: Shapes whose rows cost the most to emulate.
 WIDEST = SHAPES["hs40960"][0]
 WIDE_SHAPES = frozenset((SHAPES["hs8192"][0], WIDEST))
+#: HC = 8 at the production rank: the small HC = 8 has the other row counts.
+HC8_R320 = SHAPES["hc8r320"][0]
 #: Shapes at which values whose sums depend on the order cost most: each such sum is done over in order.
 DEAR_SHAPES = WIDE_SHAPES | {SHAPES[name][0] for name in ("p336", "p384", "hc8r320")}
 #: Row counts that every shape is run with; tile edges beside them are for the production and the small shape.
 COMMON_ROWS = (0, 1, 2, 3, 8, 16, 17, 33, 64)
 #: Tile edges that are run at the small shape alone: the production shape has a neighbour of each.
-SMALL_ROWS = (15, 31, 48, 63, 112, 127)
+SMALL_ROWS = (5, 9, 15, 31, 48, 63, 112, 127, 129)
 #: Ragged row counts of the resident path that any shape may be run with; covers have them in anchors.
 RESIDENT_EDGES = (RESIDENT_ROWS + 1, 511)
 #: Large row counts of the production shapes; the small shape is run with all of them.
@@ -153,6 +155,8 @@ def _rows_with_shape(m: Any, shape: Shape) -> bool:
         return True
     if shape in WIDE_SHAPES:
         return not callable(m) and m in ((0, 1, 17) if shape == WIDEST else (0, 1, 3, 16, 17))
+    if shape == HC8_R320:
+        return m in (0, 1, 17, 33)
     if is_long(m):
         return shape == SMALL or (not callable(m) and m in PRODUCTION_ROWS.get(shape, ()))
     return m in COMMON_ROWS or shape == SMALL or (shape == PRODUCTION and m not in SMALL_ROWS)

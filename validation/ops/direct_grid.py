@@ -189,7 +189,7 @@ K1_GRID = Grid(
         Anchor({"m": "m100", "gemm_pad": "pad128"}, "the published tail case"),
         Anchor({"m": "m1", "shape": "n8"}, "n_pad = 8 at decode"),
         Anchor({"m": "m8", "shape": "n8", "buffers": "nobuffer"}, "n_pad = 8 at eight rows"),
-        Anchor({"m": "m64", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
+        Anchor({"m": "m32", "request": "d3", "fold": "unfolded"}, "decoupled over a stored xn, three stages deep"),
         Anchor({"m": "m64", "request": "split8h16", "fold": "unfolded"}, "split-K at the production shape"),
         Anchor({"m": "m16", "values": "special", "request": "split1d2"}, "special values at the production shape"),
         Anchor({"m": "m17", "values": "wide", "gemm_pad": "pad16"}, "wide values at the production shape: fused"),

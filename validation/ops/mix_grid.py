@@ -202,7 +202,7 @@ COMBINE_AND_MIX_GRID = Grid(
         ),
         Anchor({"m": "m512"}, "published row count, every workgroup"),
         Anchor({"m": "m512", "fold": "unfolded", "shape": "p384"}, "published row count, unfolded"),
-        Anchor({"m": "m512", "plan": "cus80", "norm": "wf32", "values": "exact"}, "the same with 80 CUs"),
+        Anchor({"m": "m65", "plan": "cus80", "norm": "wf32", "values": "exact"}, "a part with 80 CUs"),
         Anchor(
             {"m": "m2048", "weight": "final", "row_padding": "rowspadded", "injection": "injdense"},
             "the final mixer at a published row count",
@@ -212,10 +212,6 @@ COMBINE_AND_MIX_GRID = Grid(
         Anchor(
             {"m": "m16399", "shape": "p384", "fold": "unfolded", "injection": "injodd", "row_padding": "rowspadded"},
             "unfolded at a large ragged row count",
-        ),
-        Anchor(
-            {"m": "m65536", "plan": "decoupled", "values": "exact", "norm": "wf32full", "injection": "injodd"},
-            "decoupled at the largest published prefill",
         ),
         *(
             Anchor({"m": m, "shape": shape, "fold": "unfolded", **more}, f"ragged tiles of the resident path: {why}")
@@ -246,7 +242,6 @@ MIX_GRID = Grid(
     anchors=(
         Anchor({"m": "m1", "weight": "final"}, "the final mixer at decode"),
         Anchor({"m": "m17", "values": "special", "fold": "unfolded"}, "special values at the production shape"),
-        Anchor({"m": "m33", "values": "wide"}, "wide values at the production shape"),
         Anchor({"m": "m8193", "weight": "final"}, "the final mixer at prefill"),
         Anchor({"m": "m17", "layers": "three", "shape": "s48"}, "mix, then two layers of combine_and_mix"),
         *(
