@@ -194,7 +194,7 @@ K1_GRID = Grid(
         Anchor({"m": "m16", "values": "special", "request": "split1d2"}, "special values at the production shape"),
         Anchor({"m": "m17", "values": "wide", "gemm_pad": "pad16"}, "wide values at the production shape: fused"),
         Anchor({"m": "m7", "values": "wide", "norm": "wf32"}, "wide values at the production shape: skinny"),
-        Anchor({"m": "m128", "request": "split1d2", "fold": "unfolded"}, "decoupled over xn at the production shape"),
+        Anchor({"m": "m64", "request": "split1d2", "fold": "unfolded"}, "decoupled over xn at the production shape"),
         Anchor(
             {"m": "m512", "shape": "p384", "request": "split2", "norm": "wf32full"},
             "published row count, K in two",
@@ -330,8 +330,8 @@ K2_GRID = Grid(
         Anchor({"m": "m32", "values": "special"}, "special values at the production shape"),
         Anchor({"m": "m16", "values": "wide", "shape": "p384"}, "wide values at the production shape"),
         Anchor(
-            {"m": "m512", "shape": "p384", "lora": "loradense", "norm": "wf32full"},
-            "published row count, dense lora",
+            {"m": "m64", "shape": "p384", "lora": "loradense", "norm": "wf32full"},
+            "production shape, dense lora",
         ),
         Anchor({"m": "m65536"}, "the largest published prefill"),
         Anchor({"m": "mpacked2gw", "shape": "s48"}, "every tensor of rows passes 2^31 elements"),

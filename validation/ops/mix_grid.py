@@ -188,10 +188,10 @@ COMBINE_AND_MIX_GRID = Grid(
         Anchor({"m": "m3", "values": "special"}, "special values at the production shape: skinny"),
         Anchor({"m": "m17", "values": "special", "norm": "wf32"}, "special values at the production shape: fused"),
         Anchor(
-            {"m": "m33", "values": "special", "fold": "unfolded", "norm": "wf32full"},
+            {"m": "m16", "values": "special", "fold": "unfolded", "norm": "wf32full"},
             "special values at the production shape: split-K",
         ),
-        Anchor({"m": "m65", "values": "wide", "injection": "injdense"}, "wide values at the production shape: fused"),
+        Anchor({"m": "m17", "values": "wide", "injection": "injdense"}, "wide values at the production shape: fused"),
         Anchor(
             {"m": "m16", "values": "wide", "plan": "decoupled", "shape": "p384", "fold": "unfolded"},
             "wide values at the production shape: decoupled",
@@ -210,7 +210,7 @@ COMBINE_AND_MIX_GRID = Grid(
         Anchor({"m": "m8193"}, "folded and n_pad = 336 above 8192 rows, which the published suite leaves open"),
         Anchor({"m": "m65536", "plan": "shipped"}, "folded and n_pad = 336 at the largest published prefill"),
         Anchor(
-            {"m": "m16399", "shape": "p384", "fold": "unfolded", "injection": "injodd", "row_padding": "rowspadded"},
+            {"m": "m16399", "shape": "s48", "fold": "unfolded", "injection": "injodd", "row_padding": "rowspadded"},
             "unfolded at a large ragged row count",
         ),
         *(
