@@ -175,6 +175,11 @@ def test_heat_columns_follow_the_numbers_and_rows_the_shapes() -> None:
     (only,) = heat.heat_maps(report)
     assert only.columns == ["m2", "m65", "m512"]
     assert [row for row, _ in only.rows] == ["s2"]
+    # Columns of one number, which sets hand out in another order in each process, stand in that of their labels.
+    for record, label in zip(cases, ("m4g", "m4ge", "m4ga"), strict=True):
+        record["facts"]["axes"]["m"] = label
+        record["params"] = {"m": 1 << 20}
+    assert heat.heat_maps(report)[0].columns == ["m4g", "m4ga", "m4ge"]
     assert only.axes == "shape by m"
 
 

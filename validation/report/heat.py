@@ -98,9 +98,9 @@ def heat_maps(report: Mapping[str, Any]) -> list[HeatMap]:
     numbers = _numbers(cases)
     for (entry, _), heat in maps.items():
         heat.columns = sorted(
-            {column for _, column in heat.cells}, key=lambda label: _key(numbers.get((entry, label)), label)
+            {column for _, column in heat.cells}, key=lambda label: (_key(numbers.get((entry, label)), label), label)
         )
-        heat.row_labels = sorted({row for row, _ in heat.cells}, key=_natural)
+        heat.row_labels = sorted({row for row, _ in heat.cells}, key=lambda label: (_natural(label), label))
     return [heat for heat in maps.values() if heat.bad or heat.worst.ratio]
 
 
