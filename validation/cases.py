@@ -132,6 +132,11 @@ def stage_status(counts: Mapping[str, int], reason: str = "") -> tuple[str, str]
     return "skip", reason or "nothing was executed"
 
 
+def cut(text: str, most: int) -> str:
+    """``text`` in at most so many characters; dots stand for the rest of a longer one."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def sanitise(value: Any) -> Any:
     """What JSON in UTF-8 can hold: NaN and infinity become ``nan``, ``inf`` and ``-inf``, lone surrogates ``?``."""
     if isinstance(value, str):

@@ -281,10 +281,10 @@ def _wall_times(
     """The comparison's ``perf``: cases of ``runs`` on both revisions in turns, on a GPU that nothing else uses now."""
     module, claimed = device
     level = claimed.level if claimed else "none"
-    records = [record for run in runs if run.name == timing.STAGE for record in run.records]
-    names = timing.chosen(records, seen)
     if level != "runtime":
         return perf.not_timed(level)
+    records = [record for run in runs if run.name == timing.STAGE for record in run.records]
+    names = timing.chosen(records, seen)
     tasks = {task.id: task for task in plan.tasks(timing.STAGE, arch)[0]} if names else {}
     with Pools(1, arch, module) as head, Pools(1, arch, module, base.worker_environment()) as other:
         bed = timing.Bed(

@@ -24,8 +24,58 @@ FRAGMENT_BYTES = TILE * STEP * 2
 REDUCE_LANES = 256
 
 
+class OnePass:
+    """What plans of one pass over the residual share: a workgroup takes a row tile and one of `splits` parts of K, and
+    covers all live columns. The fields are those of :class:`K1FusedPlan`; `rows` is each plan's own."""
+
+    hc: int
+    hs: int
+    live: int
+    splits: int
+    waves: int
+    mfma_k: int
+
+    @property
+    def rows(self) -> int:
+        """Token rows of a workgroup."""
+        raise NotImplementedError
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a workgroup."""
+        return self.waves * WAVE_LANES
+
+    @property
+    def column_tiles(self) -> int:
+        """16-column tiles of packed that hold live columns: what is multiplied."""
+        return -(-self.live // TILE)
+
+    @property
+    def partial_columns(self) -> int:
+        """Row length of the partials."""
+        return self.column_tiles * TILE
+
+    @property
+    def streams(self) -> int:
+        """Streams that a workgroup walks; 1 where it takes a part of one."""
+        return max(1, self.hc // self.splits)
+
+    def workgroups(self, tokens: int) -> int:
+        """Workgroups of a launch over `tokens` rows, along grid x, parts of K fastest."""
+        return -(-tokens // self.rows) * self.splits
+
+    def max_tokens(self) -> int:
+        """Most rows of one launch within the grid limit."""
+        return (MAX_GRID_ITEMS - 1) // self.lanes // self.splits * self.rows
+
+    def mfmas(self, tokens: int) -> int:
+        """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
+        tiles = -(-tokens // self.rows) * self.rows // TILE
+        return tiles * self.column_tiles * (self.hc * self.hs // self.mfma_k)
+
+
 @dataclass(frozen=True)
-class K1FusedPlan:
+class K1FusedPlan(OnePass):
     """COMBINE, norm and the GEMM with a folded weight in one kernel that reads the residual once.
 
     A workgroup takes a row tile and one of `splits` equal parts of K, and covers all n_pad columns. A part of
@@ -59,24 +109,9 @@ class K1FusedPlan:
     dma_bytes: int = 0
 
     @property
-    def lanes(self) -> int:
-        """Lanes of a workgroup."""
-        return self.waves * WAVE_LANES
-
-    @property
     def rows(self) -> int:
         """Token rows of a workgroup."""
         return TILE * self.row_tiles * self.waves
-
-    @property
-    def column_tiles(self) -> int:
-        """16-column tiles of packed that hold live columns: what is multiplied."""
-        return -(-self.live // TILE)
-
-    @property
-    def partial_columns(self) -> int:
-        """Row length of the partials."""
-        return self.column_tiles * TILE
 
     @property
     def slots(self) -> int:
@@ -92,11 +127,6 @@ class K1FusedPlan:
     def lds_bytes(self) -> int:
         """LDS of a workgroup: two weight stages."""
         return 2 * self.stage_bytes
-
-    @property
-    def streams(self) -> int:
-        """Streams that a workgroup walks; 1 where it takes a part of one."""
-        return max(1, self.hc // self.splits)
 
     @property
     def scaled(self) -> bool:
@@ -117,19 +147,6 @@ class K1FusedPlan:
     def accumulator_vgprs(self) -> int:
         """Registers of the accumulators: one set for the stream at hand, one for the scaled sum of several."""
         return 4 * self.row_tiles * self.column_tiles * (2 if self.streams > 1 else 1)
-
-    def workgroups(self, tokens: int) -> int:
-        """Workgroups of a launch over `tokens` rows, along grid x, parts of K fastest."""
-        return -(-tokens // self.rows) * self.splits
-
-    def max_tokens(self) -> int:
-        """Most rows of one launch within the grid limit."""
-        return (MAX_GRID_ITEMS - 1) // self.lanes // self.splits * self.rows
-
-    def mfmas(self, tokens: int) -> int:
-        """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
-        tiles = -(-tokens // self.rows) * self.rows // TILE
-        return tiles * self.column_tiles * (self.hc * self.hs // self.mfma_k)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 import torch
 
@@ -18,10 +19,12 @@ from hcgr.plan.k1 import (
     K1NormPlan,
     K1ReducePlan,
     K1SplitKPlan,
+    OnePass,
 )
 from hcgr.plan.k1_resident import FRAGMENT_VGPRS, K1ResidentPlan
 from hcgr.requirements import Problem
 
+_OnePass = TypeVar("_OnePass", bound=OnePass)
 K1Plan = K1FusedPlan | K1SplitKPlan | K1ResidentPlan | K1DecoupledPlan
 
 #: SIMDs of a compute unit, each with its own vector registers (CDNA3 and CDNA4 ISA manuals, wave state).
@@ -225,6 +228,22 @@ def partial_budget(tokens: int, hc: int, hs: int, n_pad: int, combine: bool = Tr
     return share * compulsory_bytes(tokens, hc, hs, n_pad, combine)
 
 
+def partial_bytes(splits: int, tokens: int, live: int) -> int:
+    """Bytes of the partials of a plan with so many parts of K, written and read."""
+    return 0 if splits == 1 else splits * tokens * -(-live // TILE) * TILE * 8
+
+
+def _filling(plans: Iterable[_OnePass], tokens: int, cus: int) -> _OnePass | None:
+    """The first of ``plans`` whose workgroups fill the device, or else the one with most."""
+    best: _OnePass | None = None
+    for plan in plans:
+        if plan.workgroups(tokens) >= FILLED * cus:
+            return plan
+        if best is None or plan.workgroups(tokens) > best.workgroups(tokens):
+            best = plan
+    return best
+
+
 @lru_cache(maxsize=1024)
 def plan_k1_fused(
     tokens: int, hc: int, hs: int, n_pad: int, live: int, arch: Arch, cus: int, combine: bool = True
@@ -239,21 +258,20 @@ def plan_k1_fused(
     budget = partial_budget(tokens, hc, hs, n_pad)
     slices = [n for n in range(1, hs // PAIR + 1) if hs % (n * PAIR) == 0]
     splits = [n for n in range(1, hc) if hc % n == 0] + [hc * n for n in slices]
-    best: K1FusedPlan | None = None
-    for row_tiles, waves in FUSED_TILES:
-        if (row_tiles, waves) != FUSED_TILES[-1] and TILE * row_tiles * waves >= 2 * tokens:
-            continue  # half of its waves would have no row
-        for split in splits:
-            if split > 1 and split * tokens * -(-live // TILE) * TILE * 8 > budget:
-                break
-            dma = weight_dma_bytes(arch, waves)
-            plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, dma)
-            if plan.workgroups(tokens) * plan.lanes >= MAX_GRID_ITEMS or any(fused_problems(plan, arch)):
-                continue
-            if plan.workgroups(tokens) >= FILLED * cus:
-                return plan
-            if best is None or plan.workgroups(tokens) > best.workgroups(tokens):
-                best = plan
+
+    def plans() -> Iterator[K1FusedPlan]:
+        for row_tiles, waves in FUSED_TILES:
+            if (row_tiles, waves) != FUSED_TILES[-1] and TILE * row_tiles * waves >= 2 * tokens:
+                continue  # half of its waves would have no row
+            for split in splits:
+                if partial_bytes(split, tokens, live) > budget:
+                    break
+                dma = weight_dma_bytes(arch, waves)
+                plan = K1FusedPlan(hc, hs, n_pad, live, combine, split, row_tiles, waves, arch.mfma_k, dma)
+                if plan.workgroups(tokens) * plan.lanes < MAX_GRID_ITEMS and not any(fused_problems(plan, arch)):
+                    yield plan
+
+    best = _filling(plans(), tokens, cus)
     if best is None:
         raise ValueError(f"no fused K1 tile fits hc={hc}, hs={hs}, n_pad={n_pad} on {arch.name}")
     return best
@@ -278,20 +296,18 @@ def plan_k1_resident(
     ``None`` if no tile fits the shape.
     """
     budget = partial_budget(tokens, hc, hs, n_pad, combine)
-    best: K1ResidentPlan | None = None
-    for row_tiles, waves in RESIDENT_TILES:
-        if row_tiles > 1 and TILE * row_tiles >= 2 * tokens:
-            continue  # half of its rows would be padding
-        for splits in (n for n in range(1, hc + 1) if hc % n == 0):
-            if splits > 1 and splits * tokens * -(-live // TILE) * TILE * 8 > budget:
-                break
-            plan = K1ResidentPlan(
-                hc, hs, n_pad, live, combine, splits, row_tiles, waves, arch.mfma_k, norm_f32, norm_full, folded
-            )
-            if any(resident_problems(plan, arch)):
-                continue
-            if plan.workgroups(tokens) >= FILLED * cus:
-                return plan
-            if best is None or plan.workgroups(tokens) > best.workgroups(tokens):
-                best = plan
-    return best
+
+    def plans() -> Iterator[K1ResidentPlan]:
+        for row_tiles, waves in RESIDENT_TILES:
+            if row_tiles > 1 and TILE * row_tiles >= 2 * tokens:
+                continue  # half of its rows would be padding
+            for splits in (n for n in range(1, hc + 1) if hc % n == 0):
+                if partial_bytes(splits, tokens, live) > budget:
+                    break
+                plan = K1ResidentPlan(
+                    hc, hs, n_pad, live, combine, splits, row_tiles, waves, arch.mfma_k, norm_f32, norm_full, folded
+                )
+                if not any(resident_problems(plan, arch)):
+                    yield plan
+
+    return _filling(plans(), tokens, cus)

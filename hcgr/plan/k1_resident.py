@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hcgr.arch import WAVE_LANES
-from hcgr.plan.combine import MAX_GRID_ITEMS
-from hcgr.plan.k1 import FRAGMENT_BYTES, PAIR, STEP, TILE
+from hcgr.plan.k1 import FRAGMENT_BYTES, PAIR, STEP, TILE, OnePass
 
 #: Registers of one lane's share of a fragment.
 FRAGMENT_VGPRS = FRAGMENT_BYTES // WAVE_LANES // 4
 
 
 @dataclass(frozen=True)
-class K1ResidentPlan:
+class K1ResidentPlan(OnePass):
     """COMBINE, norm and the GEMM in one kernel that reads the residual once, and whose weight does not go through LDS.
 
     Attributes:
@@ -51,34 +50,14 @@ class K1ResidentPlan:
     folded: bool = False
 
     @property
-    def lanes(self) -> int:
-        """Lanes of a workgroup."""
-        return self.waves * WAVE_LANES
-
-    @property
     def rows(self) -> int:
         """Token rows of a workgroup; every wave has columns of all of them."""
         return TILE * self.row_tiles
 
     @property
-    def streams(self) -> int:
-        """Streams that a workgroup walks."""
-        return self.hc // self.splits
-
-    @property
     def slots(self) -> int:
         """Pairs of steps that a wave holds of one stream."""
         return self.hs // (PAIR * self.waves)
-
-    @property
-    def column_tiles(self) -> int:
-        """16-column tiles of packed that hold live columns: what is multiplied."""
-        return -(-self.live // TILE)
-
-    @property
-    def partial_columns(self) -> int:
-        """Row length of the partials."""
-        return self.column_tiles * TILE
 
     @property
     def owned_tiles(self) -> int:
@@ -100,16 +79,3 @@ class K1ResidentPlan:
         """Registers of the accumulators: one set, for xn is scaled already; with a folded weight another for the scaled
         sum of several streams."""
         return 4 * self.row_tiles * self.owned_tiles * (2 if self.folded and self.streams > 1 else 1)
-
-    def workgroups(self, tokens: int) -> int:
-        """Workgroups of a launch over `tokens` rows, along grid x, parts of K fastest."""
-        return -(-tokens // self.rows) * self.splits
-
-    def max_tokens(self) -> int:
-        """Most rows of one launch within the grid limit."""
-        return (MAX_GRID_ITEMS - 1) // self.lanes // self.splits * self.rows
-
-    def mfmas(self, tokens: int) -> int:
-        """Matrix instructions (a wave each) that a launch executes, row padding of the last tile included."""
-        tiles = -(-tokens // self.rows) * self.row_tiles
-        return tiles * self.column_tiles * (self.hc * self.hs // self.mfma_k)

@@ -116,14 +116,18 @@ def _row_bytes(hc: int, hs: int) -> tuple[int, int]:
     return 2 * hc * hs, 2 * hs
 
 
+def _result_bytes(plan: K1FusedPlan | K1ResidentPlan, tokens: int) -> int:
+    """Bytes of the partials, or of packed where a workgroup writes that itself."""
+    return tokens * plan.partial_columns * plan.splits * 4 if plan.splits > 1 else tokens * plan.n_pad * 2
+
+
 def _gemm_work(plan: K1FusedPlan, tokens: int, read: int, written: int, arch: Arch) -> Work:
     """The one-pass GEMM over `read` residual bytes a token, all parts of K together."""
     steps = plan.hc * plan.hs // plan.splits // STEP
     weight = 2 * plan.hc * plan.hs * TILE * plan.column_tiles
-    partial = tokens * plan.partial_columns * plan.splits * 4 if plan.splits > 1 else tokens * plan.n_pad * 2
     return Work(
         plan.workgroups(tokens),
-        tokens * (read + written) + weight + partial,
+        tokens * (read + written) + weight + _result_bytes(plan, tokens),
         plan.rows * (read + written) / plan.splits + weight / plan.splits,
         2.0 * plan.rows * TILE * plan.column_tiles * steps * STEP,
         plan.waves * plan.column_tiles * steps * FRAGMENT_BYTES,
@@ -157,14 +161,13 @@ def _decoupled_work(plan: K1DecoupledPlan, tokens: int, arch: Arch) -> Work:
 
 def _resident_work(plan: K1ResidentPlan, tokens: int, arch: Arch) -> Work:
     """The one-pass GEMM of an unfolded weight: every wave reads all rows' operands from LDS."""
-    streams, (residual, block_output) = plan.hc // plan.splits, _row_bytes(plan.hc, plan.hs)
+    residual, block_output = _row_bytes(plan.hc, plan.hs)
     weight = 2 * plan.hc * plan.hs * TILE * plan.column_tiles
-    partial = tokens * plan.partial_columns * plan.splits * 4 if plan.splits > 1 else tokens * plan.n_pad * 2
-    elements = plan.rows * plan.hs * streams
+    elements = plan.rows * plan.hs * plan.streams
     return Work(
         plan.workgroups(tokens),
-        tokens * (2 * residual + block_output) + weight + partial,
-        plan.rows * (2 * residual / plan.splits + block_output * streams) + weight / plan.splits,
+        tokens * (2 * residual + block_output) + weight + _result_bytes(plan, tokens),
+        plan.rows * (2 * residual / plan.splits + block_output * plan.streams) + weight / plan.splits,
         2.0 * TILE * plan.column_tiles * elements,
         2 * (plan.waves + 1) * elements,
         (COMBINE_OPS + NORM_OPS) * elements,
@@ -223,8 +226,9 @@ def k1_candidates(tokens: int, n_pad: int, arch: Arch) -> Iterator[Candidate]:
     for row_tiles, waves in tiles:
         for split in splits:
             plan = replace(fused, splits=split, row_tiles=row_tiles, waves=waves)
-            moved = 0 if split == 1 else split * tokens * plan.partial_columns * 8
-            if moved <= budget and not any(k1_limits.fused_problems(plan, arch)):
+            if k1_limits.partial_bytes(split, tokens, plan.live) <= budget and not any(
+                k1_limits.fused_problems(plan, arch)
+            ):
                 fields = {"method": "split_k", "split_k": split, "row_tiles": row_tiles, "waves": waves}
                 yield Candidate(plan, fields)
     base = K1DecoupledPlan(HC, HS, n_pad, LIVE, mfma_k=arch.mfma_k, dma_bytes=dma or 4)

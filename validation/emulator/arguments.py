@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .memory.space import AddressSpace, Allocation, dtype_name
+from .memory.space import AddressSpace, Allocation, dtype_name, elements_spanned
 from .program import Kernel
 
 _POINTER_BYTES = 8
@@ -33,17 +33,17 @@ class PointedTo:
     def of(cls, tensor: Any, offset: int = 0) -> PointedTo:
         """The tensor that lies there; anything with shape, stride() and dtype."""
         shape, strides = tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))
-        span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-        return cls(span * int(tensor.element_size()), shape, strides, dtype_name(tensor), offset)
+        size = elements_spanned(shape, strides) * int(tensor.element_size())
+        return cls(size, shape, strides, dtype_name(tensor), offset)
 
     @classmethod
     def inside(cls, holder: Allocation, pointer: int) -> PointedTo:
         """What is known of an allocation: its tensor, unless the pointer lies before that."""
         offset = pointer - holder.base
         if holder.dtype and offset >= holder.data_offset:
-            span = 1 + sum((n - 1) * s for n, s in zip(holder.shape, holder.strides, strict=True))
+            size = elements_spanned(holder.shape, holder.strides) * holder.itemsize
             offset -= holder.data_offset
-            return cls(span * holder.itemsize, holder.shape, holder.strides, holder.dtype, offset)
+            return cls(size, holder.shape, holder.strides, holder.dtype, offset)
         return cls(holder.size, offset=offset)
 
     @property

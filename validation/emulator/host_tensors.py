@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .memory.space import AddressSpace, Allocation
+from .memory.space import AddressSpace, Allocation, elements_spanned
 from .program import Kernel
 
 #: A by-value argument word below this is no host pointer.
@@ -104,8 +104,7 @@ def extents_of(tensors: Sequence[Any]) -> list[Allocation]:
 
 def _extent(tensor: Any) -> Allocation:
     shape, strides, itemsize = tuple(tensor.shape), tuple(tensor.stride()), int(tensor.element_size())
-    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    return Allocation(int(tensor.data_ptr()), span * itemsize, "", shape, strides, itemsize)
+    return Allocation(int(tensor.data_ptr()), elements_spanned(shape, strides) * itemsize, "", shape, strides, itemsize)
 
 
 def _covered(parts: Sequence[Allocation]) -> int:

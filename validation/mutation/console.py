@@ -6,6 +6,7 @@ import shutil
 import sys
 from typing import TextIO
 
+from validation.cases import cut
 from validation.mutation import summary
 from validation.operation import JsonDict
 
@@ -36,7 +37,7 @@ class Console:
         self._clear()
         short = " ".join(what.split())
         if not self._live or outcome not in _EXPECTED:
-            shown = short if len(short) <= 200 else f"{short[:197]}..."
+            shown = cut(short, 200)
             self.say(f"  {outcome:<10} {name}" + (f": {shown}" if shown else ""))
         if self._live:
             line = f"{self._title} {len(self._ended)}/{self._total} {name}"

@@ -11,6 +11,7 @@ import jinja2
 from validation import devices
 from validation.base import perf
 from validation.calibrate.differ import DIFFERENT, LOST, NOT_COMPARED
+from validation.cases import cut
 from validation.operation import JsonDict
 from validation.report import bars, heat
 from validation.report.base import counted, kernel_line, output_line, title
@@ -79,7 +80,7 @@ def _ratio(value: Any) -> str:
 def brief(value: Any) -> str:
     """A value of a report in one short line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 160 else f"{text[:157]}..."
+    return cut(text, 160)
 
 
 def _coverage(report: Mapping[str, Any]) -> JsonDict:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation.cases import Outcome, Task, case_record, fragment, replay_command, sanitise
+from validation.cases import Outcome, Task, case_record, cut, fragment, replay_command, sanitise
 from validation.near import hint
 from validation.operation import Operation, UnknownOperationError, load_operation
 from validation.report.shards import Shard, chosen_cases
@@ -123,5 +123,4 @@ def _demanded(case: Mapping[str, Any], task: Task, operation: Operation) -> Iter
 
 
 def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    return cut(str(value), 120)

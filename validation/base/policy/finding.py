@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,7 +85,7 @@ class Tree:
         return {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trees:
     """Both revisions, and the operation that is validated: ``seed`` is that of its grid."""
 
@@ -95,13 +95,37 @@ class Trees:
     operation_name: str
     seed: int
 
+    def listed(self, keep: Callable[[str], bool]) -> list[str]:
+        """Files of either that ``keep`` is true of, sorted."""
+        return sorted(name for name in self.base.known | self.head.known if keep(name))
+
     def both(self, name: str) -> bool:
         """Whether both have the file."""
         return name in self.base.known and name in self.head.known
 
     def same(self, name: str) -> bool:
-        """Whether both have the file, byte for byte: it need not be parsed."""
-        return self.both(name) and (self.base.root / name).read_bytes() == (self.head.root / name).read_bytes()
+        """Whether both have the file, byte for byte: it need not be parsed. Looked at once."""
+        if name not in self._same:
+            self._same[name] = (
+                self.both(name) and (self.base.root / name).read_bytes() == (self.head.root / name).read_bytes()
+            )
+        return self._same[name]
+
+    @cached_property
+    def _same(self) -> dict[str, bool]:
+        return {}
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first ``most`` of ``names``, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def called(call: ast.Call) -> str:
+    """The last part of the name of what is called; empty for what has none."""
+    function = call.func
+    return getattr(function, "attr", "") or getattr(function, "id", "")
 
 
 def scopes(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from validation.base.policy.finding import Finding, Tree, Trees, scopes
+from validation.base.policy.finding import Finding, Tree, Trees, scopes, some
 
 KIND = "pytest"
 #: Assignments that a test runner reads; those that leave files out are skips (:mod:`.skips`).
@@ -38,13 +38,11 @@ def notes(trees: Trees) -> list[str]:
     files = [
         file for file in _files(trees) if not trees.same(file) and _rest(trees.base, file) != _rest(trees.head, file)
     ]
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return [f"not seen: what the change to {', '.join(files[:_SHOWN])}{more} does to tests"] if files else []
+    return [f"not seen: what the change to {some(files, _SHOWN)} does to tests"] if files else []
 
 
 def _files(trees: Trees) -> list[str]:
-    names = {name for tree in (trees.base, trees.head) for name in tree.files}
-    return sorted(name for name in names if PurePosixPath(name).name == "conftest.py" and not trees.same(name))
+    return trees.listed(lambda name: PurePosixPath(name).name == "conftest.py" and not trees.same(name))
 
 
 def _told(tree: Tree, file: str) -> dict[str, tuple[str, int]]:

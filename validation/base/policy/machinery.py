@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from validation.base.policy.finding import Finding, Trees
+from validation.base.policy.finding import Finding, Trees, some
 from validation.base.revision import package_folder
 from validation.base.sources import judge_modules, meaning
 
@@ -26,7 +26,7 @@ def find(trees: Trees) -> Iterator[Finding]:
     code, judges = changed(trees)
     if code:
         for area, files in judges.items():
-            yield Finding(JUDGE, "", area, f"changed together with {_some(code)}", "", _some(files))
+            yield Finding(JUDGE, "", area, f"changed together with {some(code, _SHOWN)}", "", some(files, _SHOWN))
 
 
 def notes(trees: Trees) -> list[str]:
@@ -35,7 +35,7 @@ def notes(trees: Trees) -> list[str]:
     if code or not judges:
         return []
     files = [file for area in judges.values() for file in area]
-    return [f"the change is to what judges, not to the code under test: {_some(files)}"]
+    return [f"the change is to what judges, not to the code under test: {some(files, _SHOWN)}"]
 
 
 def changed(trees: Trees) -> tuple[list[str], dict[str, list[str]]]:
@@ -86,8 +86,3 @@ def _differs(trees: Trees, name: str) -> bool:
 def _area(name: str) -> str:
     """The folder of a file, two levels deep at most."""
     return "/".join(PurePosixPath(name).parent.parts[:2])
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

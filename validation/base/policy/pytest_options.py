@@ -78,9 +78,7 @@ _VARIABLE = re.compile(r"\bPYTEST_ADDOPTS\s*[=:]\s*(?P<rest>.*)")
 
 def find(trees: Trees) -> Iterator[Finding]:
     """Every setting and option by which pytest minds or runs less."""
-    for file in sorted(
-        {n for tree in (trees.base, trees.head) for n in tree.files if PurePosixPath(n).name in SECTIONS}
-    ):
+    for file in trees.listed(lambda name: PurePosixPath(name).name in SECTIONS):
         if not trees.same(file):
             yield from _settings(file, _read(trees.base, file), _read(trees.head, file))
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from validation.base.policy.finding import Finding, Tree, Trees, scopes
+from validation.base.policy.finding import Finding, Tree, Trees, called, scopes
 
 KIND = "tolerance"
 #: Names of tolerances, in any spelling.
@@ -25,8 +25,7 @@ _CLOSE = ("approx", "allclose", "isclose", "assert_close", "assert_allclose", "a
 
 def find(trees: Trees) -> Iterator[Finding]:
     """Each scope of a test's file whose tolerances are not what they were."""
-    names = sorted({name for tree in (trees.base, trees.head) for name in tree.files if _looked_at(name)})
-    for file in names:
+    for file in trees.listed(_looked_at):
         if trees.both(file) and not trees.same(file):
             before, after = _found(trees.base, file), _found(trees.head, file)
             for scope in before:
@@ -62,8 +61,7 @@ def _tolerances(node: ast.AST) -> Iterator[str]:
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             yield from _named(getattr(target, "id", getattr(target, "attr", "")), node.value)
     elif isinstance(node, ast.Call):
-        called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        name = called(node)
         for keyword in node.keywords:
             yield from _named(keyword.arg or "", keyword.value)
         if name in _CLOSE:

@@ -12,10 +12,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from validation.base.policy.asserts import Asserts, asserts_of
-from validation.base.policy.finding import Finding, Tree, Trees, scopes
+from validation.base.policy.finding import Finding, Tree, Trees, called, scopes, some
 from validation.base.policy.tables import Row, Tables, definitions
 
 KIND = "test"
@@ -86,13 +87,8 @@ def notes(trees: Trees) -> list[str]:
         for old, new in _pairs(trees)
         if new is not None and (computed := _changed(old, new))
     ]
-    if not unseen:
-        return []
-    more = f" and {len(unseen) - _SHOWN} more" if len(unseen) > _SHOWN else ""
-    return [
-        f"not seen: tables of parameters that are computed changed, whether they hold less cannot be told: "
-        f"{', '.join(unseen[:_SHOWN])}{more}"
-    ]
+    what = "tables of parameters that are computed changed, whether they hold less cannot be told"
+    return [f"not seen: {what}: {some(unseen, _SHOWN)}"] if unseen else []
 
 
 def _changed(old: _Item, new: _Item) -> list[str]:
@@ -120,20 +116,24 @@ def _parameters(old: _Item, new: _Item) -> Iterator[Finding]:
             yield Finding(KIND, new.file, f"{where}.{name}", "fewer parameters", *counts, new.line)
         elif named := sorted(label for label in gone.elements() if label is not None):
             instead = sorted(label or "a row" for label in come.elements())
-            yield Finding(KIND, new.file, f"{where}.{name}", "parameters went", _some(named), _some(instead), new.line)
-
-
-def _some(labels: list[str]) -> str:
-    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-    return ", ".join(labels[:_SHOWN]) + more
+            yield Finding(
+                KIND,
+                new.file,
+                f"{where}.{name}",
+                "parameters went",
+                some(named, _SHOWN),
+                some(instead, _SHOWN),
+                new.line,
+            )
 
 
 # -- items -------------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1)
 def _pairs(trees: Trees) -> list[tuple[_Item, _Item | None]]:
     """Each item of the base that demands something, in files that changed or may take a table from one that did; and
-    what became of it."""
+    what became of it. Findings and notes ask alike."""
     files = _looked_at(trees)
     before = [item for item in _found(trees.base, files) if item.test or item.tables or item.asserts.live]
     after = list(_found(trees.head, files))
@@ -155,9 +155,7 @@ def _pairs(trees: Trees) -> list[tuple[_Item, _Item | None]]:
 
 def _looked_at(trees: Trees) -> list[str]:
     """Tests, and what else lies beside them: those that changed, and those that name a module that did."""
-    names = sorted({name for tree in (trees.base, trees.head) for name in tree.files if _of_tests(name)})
-    every = sorted({name for tree in (trees.base, trees.head) for name in tree.files if name.endswith(".py")})
-    touched = {name for name in every if not trees.same(name)}
+    touched = set(trees.listed(lambda name: name.endswith(".py") and not trees.same(name)))
     words = {
         PurePosixPath(name).parent.name if name.endswith("__init__.py") else PurePosixPath(name).stem
         for name in touched
@@ -167,7 +165,7 @@ def _looked_at(trees: Trees) -> list[str]:
     named = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
     return [
         name
-        for name in names
+        for name in trees.listed(_of_tests)
         if name in touched
         or any(named.search(tree.text(name)) for tree in (trees.base, trees.head) if name in tree.known)
     ]
@@ -231,10 +229,8 @@ def _names(node: ast.expr) -> str:
 
 def _params(call: ast.Call) -> tuple[str, ast.expr | None]:
     """Values of a fixture."""
-    called = call.func
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
     values = [each.value for each in call.keywords if each.arg == "params"]
-    return ("params", values[0]) if name == "fixture" and values else ("", None)
+    return ("params", values[0]) if called(call) == "fixture" and values else ("", None)
 
 
 def _examples(node: _Function) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from validation.base.policy.finding import Tree
+from validation.base.policy.finding import Tree, called
 from validation.base.sources import meaning
 
 #: What a row is called: a plain value, a key or an id. ``None``: it has several parts, and only counts.
@@ -117,20 +117,21 @@ def _label(node: ast.expr) -> Row:
 
 def _sequence(tables: Tables, file: str, node: ast.expr, depth: int) -> list[Row] | None:
     assert isinstance(node, (ast.List, ast.Tuple, ast.Set))
-    rows: list[Row] = []
-    for each in node.elts:
-        own = tables.rows(file, each.value, depth) if isinstance(each, ast.Starred) else [_label(each)]
-        if own is None:
-            return None
-        rows += own
-    return rows
+    parts = [(each.value, True) if isinstance(each, ast.Starred) else (each, False) for each in node.elts]
+    return _listed(tables, file, parts, depth)
 
 
 def _dict(tables: Tables, file: str, node: ast.expr, depth: int) -> list[Row] | None:
     assert isinstance(node, ast.Dict)
+    parts = [(value, True) if key is None else (key, False) for key, value in zip(node.keys, node.values, strict=True)]
+    return _listed(tables, file, parts, depth)
+
+
+def _listed(tables: Tables, file: str, parts: Sequence[tuple[ast.expr, bool]], depth: int) -> list[Row] | None:
+    """Rows one by one; a part that is marked is unpacked, and stands for rows of its own."""
     rows: list[Row] = []
-    for key, value in zip(node.keys, node.values, strict=True):
-        own = tables.rows(file, value, depth) if key is None else [_label(key)]
+    for part, unpacked in parts:
+        own = tables.rows(file, part, depth) if unpacked else [_label(part)]
         if own is None:
             return None
         rows += own
@@ -174,14 +175,13 @@ def _sum(tables: Tables, file: str, node: ast.expr, depth: int) -> list[Row] | N
 
 def _call(tables: Tables, file: str, node: ast.expr, depth: int) -> list[Row] | None:
     assert isinstance(node, ast.Call)
-    called = node.func
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    name, owner = called(node), getattr(node.func, "value", None)
     if name == "range":
         return _range(tables, file, node.args, depth)
-    if isinstance(called, ast.Attribute) and name == "split" and isinstance(called.value, ast.Constant):
-        return [repr(word) for word in str(called.value.value).split()] if not node.args else None
-    if isinstance(called, ast.Attribute) and name in _METHODS and not node.args:
-        return tables.rows(file, called.value, depth)
+    if name == "split" and isinstance(owner, ast.Constant):
+        return [repr(word) for word in str(owner.value).split()] if not node.args else None
+    if owner is not None and name in _METHODS and not node.args:
+        return tables.rows(file, owner, depth)
     parts = [tables.rows(file, each, depth) for each in node.args]
     known = [part for part in parts if part is not None]
     if not parts or len(known) < (1 if name == "fromkeys" else len(parts)):

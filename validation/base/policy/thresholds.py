@@ -57,8 +57,7 @@ OPTIONS = {
 
 def find(trees: Trees) -> Iterator[Finding]:
     """Each option that demands less in a file than it did, and each command that is called less often."""
-    names = sorted({name for tree in (trees.base, trees.head) for name in tree.files if _looked_at(name)})
-    for file in names:
+    for file in trees.listed(_looked_at):
         before, after = (_lines(tree.text(file)) if file in tree.files else [] for tree in (trees.base, trees.head))
         for name, option in OPTIONS.items():
             yield from _option(file, name, option, before, after)

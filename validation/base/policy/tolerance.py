@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
-from validation.base.policy.finding import Finding, Tree, Trees, scopes
+from validation.base.policy.finding import Finding, Tree, Trees, called, scopes
 from validation.base.revision import package_folder
 from validation.base.sources import driver_modules
 
@@ -152,9 +152,7 @@ def _tokens_of(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Compare):
         yield from (type(op).__name__ for op in node.ops)
     elif isinstance(node, ast.Call):
-        called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-        yield f"{name or 'call'}()"
+        yield f"{called(node) or 'call'}()"
     elif isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool):
         yield f"{node.arg}={node.value.value}"
     elif isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.space import elements_spanned
+
 #: Which words: a range, or their numbers, each once. Which of their bytes: a bit a byte, None for all of them.
 Words = slice | NDArray[np.int64]
 Parts = NDArray[np.uint8] | None
@@ -18,7 +20,7 @@ LONG_RUN, MOST_WORDS = 4096, 1 << 20
 
 def span_of(tensor: Any) -> tuple[int, int]:
     """(address, bytes) from the first to the last element of a torch tensor."""
-    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    span = elements_spanned(tensor.shape, tensor.stride()) if tensor.numel() else 0
     return int(tensor.data_ptr()), span * int(tensor.element_size())
 
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .source_lines import operations_in
+
 _ALL = ("f16", "f32", "f64")
 #: Operation of the math dialect -> element types for which OCML's function is the intrinsic of the same name.
 ONE_INTRINSIC = {
@@ -40,7 +42,7 @@ def replace(module: Any) -> None:
     from flydsl._mlir import ir
 
     with module.context:
-        for operation in list(_operations(module.operation)):
+        for operation in list(operations_in(module.operation)):
             if not _is_one_intrinsic(operation):
                 continue
             made = ir.Operation.create(
@@ -69,14 +71,6 @@ def _is_one_intrinsic(operation: Any) -> bool:
     given = str(operation.attributes["fastmath"]) if "fastmath" in operation.attributes else ""
     flags = given.partition("<")[2].rstrip(">").split(",")  # #arith.fastmath<afn,contract>
     return not any(flag.strip() in _APPROXIMATE.get((operation.name, element[1]), ()) for flag in flags)
-
-
-def _operations(root: Any) -> Iterator[Any]:
-    for region in root.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                yield view.operation
-                yield from _operations(view.operation)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def _rewrite(kernel: Any) -> None:
     place = kernel.location
     body = _body_lines(place.filename, place.start_line) if _is_file(place) else frozenset()
     known: dict[Any, Any] = {}
-    for operation in _operations(kernel):
+    for operation in operations_in(kernel):
         location = operation.location
         if _is_call_site(location):
             key = location.attr  # MLIR keeps one of each
@@ -43,12 +43,13 @@ def _rewrite(kernel: Any) -> None:
             operation.location = known[key]
 
 
-def _operations(root: Any) -> Iterator[Any]:
+def operations_in(root: Any) -> Iterator[Any]:
+    """Every operation below ``root``, an MLIR operation."""
     for region in root.regions:
         for block in region.blocks:
             for view in block.operations:
                 yield view.operation
-                yield from _operations(view.operation)
+                yield from operations_in(view.operation)
 
 
 def _is_call_site(location: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import mmap
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,11 @@ class Allocation:
             index.append(offset // stride)
             offset -= index[-1] * stride
         return tuple(index)
+
+
+def elements_spanned(shape: Iterable[int], strides: Iterable[int]) -> int:
+    """Elements from the first to the last of a tensor that has any."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
@@ -219,5 +225,5 @@ class AddressSpace:
         allocation = self.find(tensor.data_ptr())
         if allocation is not None and allocation.shadow is not None:
             low = tensor.data_ptr() - allocation.base
-            span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+            span = elements_spanned(tensor.shape, tensor.stride())
             allocation.shadow[low : low + span * tensor.element_size()] = 1
